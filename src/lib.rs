@@ -1,0 +1,26 @@
+//! musterd calls the roll of the agent workers on a Linux machine. This is its library; the two
+//! programs `musterd` (the daemon) and `musterctl` (the client) are thin.
+//!
+//! ```text
+//! bin > client, daemon          client talks to a daemon over the bus or its socket
+//! daemon > dbus, supervisor     start order, main thread (fork, re-exec), event loop thread
+//! dbus > supervisor::handle     calls in, replies and changes out; sees no registry, gc or sys
+//! supervisor > gc, registry, sys   the one owner of state
+//! gc, registry                  know nobody above them
+//! worker, gc::facts, gc::decide, supervisor::{step, ladder, liveness, admission}   PURE
+//! sys                           system calls; the only place with unsafe; knows no worker
+//! ```
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+pub mod client;
+pub mod config;
+pub mod daemon;
+pub mod dbus;
+pub mod error;
+pub mod gc;
+pub mod log;
+pub mod registry;
+pub mod supervisor;
+pub mod sys;
+pub mod worker;

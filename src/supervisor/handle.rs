@@ -1,0 +1,498 @@
+//! The door to the supervisor: commands in, replies and changes out. Callers hold a [`Handle`];
+//! only the supervisor's task holds the state.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+use super::refused::Refused;
+use crate::gc::report::Report;
+use crate::worker::{
+    Cancellation, Exit, Health, HowKnown, Kind, Leftovers, Limits, NodeId, Outcome, Owner, Pid,
+    Rung, Spec, Status, Timestamp, Tokens, WorkerId,
+};
+
+/// A right beyond one's own rows (section 15). The supervisor names the one a call needs
+/// ([`Refused::NeedsRight`]); the bus layer asks polkit and calls again with it granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Right {
+    /// Start workers, adopt own processes.
+    Spawn,
+    /// See ids and states of others' rows.
+    ListAll,
+    /// Everything on others' rows.
+    ManageAll,
+    /// Drain, resume, reload, log level.
+    ManageService,
+}
+
+/// Who asks, as the bus daemon or the socket says, never as the caller says.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// Effective uid.
+    pub uid: u32,
+    /// Primary gid.
+    pub gid: u32,
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+    /// Its process, where it could be pinned; the worker it sits in is derived from it.
+    pub pid: Option<Pid>,
+    /// Granted beyond what the uid gives.
+    pub rights: Vec<Right>,
+}
+
+/// Descriptors that come with a Spawn.
+#[derive(Debug, Default)]
+pub struct Stdio {
+    /// Standard input; `/dev/null` if absent.
+    pub stdin: Option<OwnedFd>,
+    /// Standard output; the output file or the journal if absent.
+    pub stdout: Option<OwnedFd>,
+    /// Standard error; like standard output if absent.
+    pub stderr: Option<OwnedFd>,
+}
+
+/// Answer to a Spawn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spawned {
+    /// The new row.
+    pub id: WorkerId,
+    /// Limits this host cannot enforce.
+    pub unenforced: Vec<String>,
+    /// The row was on disk before this answer.
+    pub durable: bool,
+}
+
+/// Which rows a list holds. Rows are sorted by id; `after` is the last id of the page before.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListFilter {
+    /// Terminal rows too.
+    pub all: bool,
+    /// Of this owner only.
+    pub owner: Option<u32>,
+    /// With one of these statuses only; empty for any.
+    pub status: Vec<Status>,
+    /// With this kind type or label only.
+    pub kind: Option<String>,
+    /// Rows after this id.
+    pub after: Option<WorkerId>,
+    /// At most so many; 0 takes the greatest page, 1,000.
+    pub limit: u32,
+}
+
+/// What a cancel found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CancelState {
+    /// The ladder begins with this call.
+    Begun,
+    /// One was under way already.
+    Running,
+    /// The worker had ended already.
+    Ended,
+}
+
+impl CancelState {
+    /// `begun`, `running` or `ended`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CancelState::Begun => "begun",
+            CancelState::Running => "running",
+            CancelState::Ended => "ended",
+        }
+    }
+}
+
+/// Options of a cancel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CancelOptions {
+    /// Straight to the kill rung.
+    pub now: bool,
+    /// Leave workers it asked for alone.
+    pub keep_descendants: bool,
+}
+
+/// Answer to a cancel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CancelReply {
+    /// What was found.
+    pub state: CancelState,
+    /// `stopping` was on disk before the first signal.
+    pub durable: bool,
+    /// Workers cancelled with it.
+    pub descendants: Vec<WorkerId>,
+    /// Of an ended one.
+    pub outcome: Option<Outcome>,
+}
+
+/// Answer to a wait: everything the row says about the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// Outcome.
+    pub outcome: Outcome,
+    /// The whole view of the row.
+    pub view: Box<WorkerView>,
+}
+
+/// Whom a signal goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whom {
+    /// The leader alone.
+    Leader,
+    /// The leader's process group.
+    Group,
+    /// Every process of the worker.
+    All,
+}
+
+/// Options of a reap.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReapOptions {
+    /// Decide, but change nothing.
+    pub dry_run: bool,
+    /// Another grace than the configured one.
+    pub grace: Option<Duration>,
+    /// Only these workers; empty for all the caller may reap.
+    pub workers: Vec<String>,
+    /// Page of the report: at most so many rows; 0 takes 1,000.
+    pub limit: u32,
+    /// Page of the report: rows after this id.
+    pub after: Option<WorkerId>,
+}
+
+/// A row as the caller may see it. Serialised, it is the JSON of `Status` and `show --json`:
+/// snake_case keys, times in microseconds since the epoch, lengths in microseconds, sizes in
+/// bytes, `null` for unset; keys are only ever added.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WorkerView {
+    /// Its id.
+    pub id: WorkerId,
+    /// Its name, empty for none.
+    pub name: String,
+    /// Label of its kind.
+    pub kind: String,
+    /// Kind with its fields.
+    pub kind_fields: Kind,
+    /// Node number while it is in the live table.
+    pub node: Option<NodeId>,
+    /// Where it stands.
+    pub status: Status,
+    /// Health while it lives.
+    pub health: Option<Health>,
+    /// STATUS= of the worker.
+    pub status_text: String,
+    /// Whom it belongs to.
+    pub owner: Owner,
+    /// The leader's pid while it lives.
+    pub pid: Option<i32>,
+    /// Parent row.
+    pub parent: Option<WorkerId>,
+    /// Depth.
+    pub depth: u32,
+    /// Correlation id.
+    pub trace_id: String,
+    /// Program and arguments; bytes that are no UTF-8 as U+FFFD (exact ones in the row file).
+    pub argv: Vec<String>,
+    /// Working directory.
+    pub cwd: String,
+    /// Worktree the row owns.
+    pub worktree: Option<String>,
+    /// Its leaf.
+    pub control_group: Option<PathBuf>,
+    /// Row made.
+    pub created: Timestamp,
+    /// Program executed.
+    pub started: Option<Timestamp>,
+    /// Seen dead.
+    pub exited: Option<Timestamp>,
+    /// Since its start, milliseconds; to its end where it has ended.
+    pub age_ms: u64,
+    /// Hard deadline, wall clock.
+    pub deadline: Option<Timestamp>,
+    /// Outcome.
+    pub outcome: Option<Outcome>,
+    /// What the outcome rests on.
+    pub how_known: Option<HowKnown>,
+    /// The leader's exit.
+    pub exit: Option<Exit>,
+    /// OOM killer.
+    pub oom_killed: bool,
+    /// The rung it is at, or the one that worked.
+    pub rung: Option<Rung>,
+    /// When the next rung is due, wall clock.
+    pub next_rung: Option<Timestamp>,
+    /// It outlived the last rung.
+    pub unkillable: bool,
+    /// From the first rung to the end, microseconds.
+    pub took_usec: Option<u64>,
+    /// Processes ended by the ladder or swept.
+    pub processes: u32,
+    /// Another fact worth telling.
+    pub note: Option<String>,
+    /// Asked to end: by whom, why, when.
+    pub cancelled: Option<Cancellation>,
+    /// A terminal frame was folded in.
+    pub settled: bool,
+    /// Kept by hand.
+    pub held: bool,
+    /// Somebody's terminal is on it.
+    pub attended: bool,
+    /// Put on the roll by Adopt.
+    pub adopted: bool,
+    /// Tokens used.
+    pub tokens: Tokens,
+    /// Generations after the first.
+    pub restarts: u32,
+    /// Reservation its end releases.
+    pub reservation: Option<u64>,
+    /// What the leader left running.
+    pub leftovers: Leftovers,
+    /// Limits asked for.
+    pub limits: Limits,
+    /// Limits this host cannot enforce.
+    pub unenforced: Vec<String>,
+    /// Output file, where output goes to one.
+    pub output: Option<PathBuf>,
+    /// Bytes punched out of the output file.
+    pub output_dropped: u64,
+    /// Why the row is read-only, if it is (written by a newer version).
+    pub read_only: Option<String>,
+    /// Grows with every change of the row.
+    pub generation: u64,
+}
+
+impl WorkerView {
+    /// Without what only the owner may see: argv, cwd, worktree, texts, reasons, output.
+    #[must_use]
+    pub fn redacted(mut self) -> Self {
+        self.argv.clear();
+        self.cwd.clear();
+        self.worktree = None;
+        self.status_text.clear();
+        self.note = None;
+        self.output = None;
+        self.leftovers.names.clear();
+        self.trace_id.clear();
+        self.name.clear();
+        self.kind = self.kind_fields.kind_type().to_string();
+        self.kind_fields = Kind::Command;
+        if let Some(cancelled) = &mut self.cancelled {
+            cancelled.reason.clear();
+        }
+        self
+    }
+}
+
+/// The service as a whole: Manager's properties and the summary of `Status`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ServiceView {
+    /// Version of the program.
+    pub version: String,
+    /// The daemon's pid.
+    pub pid: u32,
+    /// Counts re-executions; 1 for the first image.
+    pub generation: u64,
+    /// `running` or `draining`.
+    pub state: String,
+    /// `cgroup` or `weak`, and why in words after a colon.
+    pub containment: String,
+    /// What does not work as it should, each a sentence.
+    pub degraded: Vec<String>,
+    /// Live children.
+    pub n_workers: u32,
+    /// Rows.
+    pub n_rows: u32,
+    /// Files in quarantine.
+    pub n_quarantined: u32,
+    /// Rows by status word.
+    pub by_status: std::collections::BTreeMap<String, u64>,
+    /// Live children by kind.
+    pub by_kind: std::collections::BTreeMap<String, u64>,
+    /// Configured grace, microseconds.
+    pub grace_usec: u64,
+    /// Daemon started.
+    pub started: Timestamp,
+    /// Last sweep that was no dry run.
+    pub last_reap: Option<Timestamp>,
+    /// State directory.
+    pub state_dir: PathBuf,
+    /// Spawned since the start.
+    pub spawned: u64,
+    /// Exits since the start by outcome word.
+    pub exits: std::collections::BTreeMap<String, u64>,
+}
+
+/// Something that is now true and that the world may hear. Carries no text of a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// A row was made.
+    New(WorkerId),
+    /// A worker ended for good.
+    Exited {
+        /// Which.
+        id: WorkerId,
+        /// How.
+        outcome: Outcome,
+        /// Label-free kind.
+        kind: crate::worker::KindType,
+        /// Exit.
+        exit: Option<Exit>,
+        /// Settled.
+        settled: bool,
+        /// Reservation released by this.
+        reservation: Option<u64>,
+    },
+    /// Properties of a row changed.
+    Changed(WorkerId),
+    /// A row left the roll.
+    Removed {
+        /// Which.
+        id: WorkerId,
+        /// `reaped` or `forgotten`.
+        why: &'static str,
+    },
+    /// A sweep that was no dry run ended.
+    Reaped {
+        /// Counts by `action` or `action:reason`.
+        counts: std::collections::BTreeMap<String, u64>,
+        /// At most 1,000 ids.
+        removed: Vec<WorkerId>,
+    },
+    /// Properties of the service changed.
+    Service,
+}
+
+/// A command to the supervisor. Each carries where its answer goes.
+#[allow(missing_docs, reason = "one for each method of Handle, which documents it")]
+#[derive(Debug)]
+pub enum Command {
+    Spawn(Caller, Box<Spec>, Stdio, Reply<Spawned>),
+    Resolve(Caller, String, Reply<WorkerId>),
+    ByPid(Caller, Pid, Reply<WorkerId>),
+    List(Caller, ListFilter, Reply<Vec<WorkerView>>),
+    View(Caller, String, Reply<Box<WorkerView>>),
+    Service(oneshot::Sender<ServiceView>),
+    Cancel(Caller, String, String, CancelOptions, Reply<CancelReply>),
+    Wait(Caller, String, Reply<Ended>),
+    Kill(Caller, String, Whom, i32, Reply<()>),
+    Freeze(Caller, String, bool, Reply<()>),
+    Reap(Caller, ReapOptions, Reply<Report>),
+    Hold(Caller, String, bool, Reply<()>),
+    Forget(Caller, String, bool, Reply<()>),
+    Restore(Caller, String, Reply<WorkerId>),
+}
+
+/// Where an answer goes.
+pub type Reply<T> = oneshot::Sender<Result<T, Refused>>;
+
+/// Cheap to clone; every method may be called from any task.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    commands: mpsc::Sender<Command>,
+    changes: broadcast::Sender<Change>,
+}
+
+impl Handle {
+    /// Made by the supervisor with its own ends of both channels.
+    pub fn new(commands: mpsc::Sender<Command>, changes: broadcast::Sender<Change>) -> Self {
+        Self { commands, changes }
+    }
+
+    /// Everything that becomes true from now on; a slow reader is told that it lagged.
+    pub fn changes(&self) -> broadcast::Receiver<Change> {
+        self.changes.subscribe()
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Refused> {
+        let (reply, answer) = oneshot::channel();
+        self.commands.send(command(reply)).await.map_err(|_| Refused::ShuttingDown)?;
+        answer.await.unwrap_or(Err(Refused::ShuttingDown))
+    }
+
+    /// Starts a worker. Answers when the program has been executed, or with what failed.
+    pub async fn spawn(&self, by: Caller, spec: Spec, io: Stdio) -> Result<Spawned, Refused> {
+        self.ask(|r| Command::Spawn(by, Box::new(spec), io, r)).await
+    }
+
+    /// The row that `worker` means (order of section 2).
+    pub async fn resolve(&self, by: Caller, worker: String) -> Result<WorkerId, Refused> {
+        self.ask(|r| Command::Resolve(by, worker, r)).await
+    }
+
+    /// The worker that a process belongs to.
+    pub async fn by_pid(&self, by: Caller, pid: Pid) -> Result<WorkerId, Refused> {
+        self.ask(|r| Command::ByPid(by, pid, r)).await
+    }
+
+    /// One page of rows; others' rows redacted.
+    pub async fn list(&self, by: Caller, what: ListFilter) -> Result<Vec<WorkerView>, Refused> {
+        self.ask(|r| Command::List(by, what, r)).await
+    }
+
+    /// One row.
+    pub async fn view(&self, by: Caller, worker: String) -> Result<Box<WorkerView>, Refused> {
+        self.ask(|r| Command::View(by, worker, r)).await
+    }
+
+    /// The service as a whole.
+    pub async fn service(&self) -> Result<ServiceView, Refused> {
+        let (reply, answer) = oneshot::channel();
+        self.commands.send(Command::Service(reply)).await.map_err(|_| Refused::ShuttingDown)?;
+        answer.await.map_err(|_| Refused::ShuttingDown)
+    }
+
+    /// Begins a ladder. Answers when it has begun and `stopping` is on disk.
+    pub async fn cancel(
+        &self,
+        by: Caller,
+        worker: String,
+        reason: String,
+        how: CancelOptions,
+    ) -> Result<CancelReply, Refused> {
+        self.ask(|r| Command::Cancel(by, worker, reason, how, r)).await
+    }
+
+    /// Answers when the last generation has ended.
+    pub async fn wait(&self, by: Caller, worker: String) -> Result<Ended, Refused> {
+        self.ask(|r| Command::Wait(by, worker, r)).await
+    }
+
+    /// Sends a signal.
+    pub async fn kill(
+        &self,
+        by: Caller,
+        worker: String,
+        whom: Whom,
+        signal: i32,
+    ) -> Result<(), Refused> {
+        self.ask(|r| Command::Kill(by, worker, whom, signal, r)).await
+    }
+
+    /// Freezes (`true`) or thaws a worker through its leaf.
+    pub async fn freeze(&self, by: Caller, worker: String, frozen: bool) -> Result<(), Refused> {
+        self.ask(|r| Command::Freeze(by, worker, frozen, r)).await
+    }
+
+    /// One sweep of the collector.
+    pub async fn reap(&self, by: Caller, options: ReapOptions) -> Result<Report, Refused> {
+        self.ask(|r| Command::Reap(by, options, r)).await
+    }
+
+    /// Holds (`true`) or releases a row.
+    pub async fn hold(&self, by: Caller, worker: String, held: bool) -> Result<(), Refused> {
+        self.ask(|r| Command::Hold(by, worker, held, r)).await
+    }
+
+    /// Drops a dead row now; a dirty or unprobed worktree needs `force`.
+    pub async fn forget(&self, by: Caller, worker: String, force: bool) -> Result<(), Refused> {
+        self.ask(|r| Command::Forget(by, worker, force, r)).await
+    }
+
+    /// Brings a reaped or forgotten row back.
+    pub async fn restore(&self, by: Caller, worker: String) -> Result<WorkerId, Refused> {
+        self.ask(|r| Command::Restore(by, worker, r)).await
+    }
+}

@@ -1,0 +1,93 @@
+//! Why a call was not carried out: an answer with its reason, never a crash.
+
+use super::handle::Right;
+use crate::worker::{SpecError, Status, WorkerId};
+
+/// A "no" or a "not yet". The bus layer gives each its error name, the client its exit code.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Nothing on the roll answers to it.
+    #[error("no worker {0:?} on the roll")]
+    NoSuchWorker(String),
+    /// Several rows answer to it.
+    #[error("{worker:?} may mean {}", list(.candidates))]
+    Ambiguous {
+        /// What was asked for.
+        worker: String,
+        /// At most 16 ids.
+        candidates: Vec<WorkerId>,
+    },
+    /// The caller needs a right it was not granted.
+    #[error("not authorised: this needs {0:?}")]
+    NeedsRight(Right),
+    /// Only root may do this.
+    #[error("not authorised: {0}")]
+    NotAuthorised(&'static str),
+    /// The caller's process has gone, so nothing can be derived from it.
+    #[error("the caller's process has gone")]
+    CallerGone,
+    /// An argument is unusable.
+    #[error("{0}")]
+    BadSpec(#[from] SpecError),
+    /// An argument is unusable.
+    #[error("{0}")]
+    InvalidArgs(String),
+    /// The program could not be started: errno, what failed, on which path.
+    #[error("cannot start the worker: {what} {path:?}: {}", std::io::Error::from_raw_os_error(*.errno))]
+    StartFailed {
+        /// The row that tells of it.
+        id: WorkerId,
+        /// errno.
+        errno: i32,
+        /// The step, in words.
+        what: String,
+        /// The path it was about, if any.
+        path: String,
+    },
+    /// Admission is closed.
+    #[error("musterd is draining and takes no new workers")]
+    Draining,
+    /// The daemon is on its way out.
+    #[error("musterd is shutting down")]
+    ShuttingDown,
+    /// A limit of section 10, named.
+    #[error("refused: {0}")]
+    TooMany(String),
+    /// A non-terminal row of the same owner has this name.
+    #[error("the name {name:?} is taken by worker {id}")]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// By whom.
+        id: WorkerId,
+    },
+    /// The state directory cannot be written.
+    #[error("cannot write the state directory, so no new worker is taken: {0}")]
+    DiskFull(String),
+    /// The verb does not fit the row's status.
+    #[error("worker {id} is {status}: {why}")]
+    WrongState {
+        /// Which.
+        id: WorkerId,
+        /// Where it stands.
+        status: Status,
+        /// What to do instead.
+        why: String,
+    },
+    /// The row was written by a newer version and is only read.
+    #[error("worker {0} was written by a newer musterd and is read-only here")]
+    NewerSchema(WorkerId),
+    /// The host cannot do it.
+    #[error("not supported here: {0}")]
+    NotSupported(String),
+    /// The image is being replaced; ask again.
+    #[error("musterd is reloading; ask again")]
+    Reloading,
+    /// A system call failed.
+    #[error("{0}")]
+    Io(String),
+}
+
+fn list(ids: &[WorkerId]) -> String {
+    ids.iter().map(WorkerId::as_str).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,384 @@
+//! What is asked for when a worker is started. Checked here, carried out elsewhere.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::kind::{Kind, KindError};
+use super::status::words;
+
+words! {
+    /// How a worker talks to the daemon (section 9).
+    Control {
+        /// Not at all.
+        None = "none",
+        /// JSON frames on a socketpair.
+        Frames = "frames",
+        /// sd_notify messages.
+        Notify = "notify",
+    }
+}
+
+words! {
+    /// What happens to processes that outlive the leader (section 8).
+    LeftoversPolicy {
+        /// They are ended.
+        Kill = "kill",
+        /// The worker lives until the last of them ends by itself.
+        Wait = "wait",
+    }
+}
+
+words! {
+    /// When a worker is started again (section 10).
+    RestartPolicy {
+        /// Never.
+        No = "no",
+        /// After crashed or unknown.
+        OnFailure = "on-failure",
+        /// After any end but cancelled.
+        Always = "always",
+    }
+}
+
+words! {
+    /// Who is turned away first under pressure.
+    Priority {
+        /// First.
+        Low = "low",
+        /// Second.
+        Normal = "normal",
+        /// Last.
+        High = "high",
+    }
+}
+
+/// Does the row own a worktree (section 4)?
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum WorktreeChoice {
+    /// The linked git worktree its cwd lies in, if it does.
+    #[default]
+    Auto,
+    /// None, whatever the cwd.
+    None,
+    /// This directory.
+    Path(PathBuf),
+}
+
+/// Limits of one worker; `None` is no limit of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub struct Limits {
+    /// `memory.max`, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_max: Option<u64>,
+    /// `pids.max`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tasks_max: Option<u64>,
+    /// `cpu.weight`, 1 to 10,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_weight: Option<u64>,
+    /// `cpu.max`, percent of one CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_max_percent: Option<u32>,
+    /// Nice value, -20 to 19.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nice: Option<i32>,
+    /// Input and output tokens together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_max: Option<u64>,
+}
+
+/// Detectors of one worker (section 6); `None` takes the configured default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub struct Timeouts {
+    /// Hard deadline, counted from the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Duration>,
+    /// Quiet after a settled turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Duration>,
+    /// No progress.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Duration>,
+    /// No pong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pong: Option<Duration>,
+}
+
+/// How one worker is ended (section 7); `None` takes the configured default.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub struct Ending {
+    /// Signal of the TERM rung.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_signal: Option<i32>,
+    /// From the cancel frame to the TERM rung.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace: Option<Duration>,
+    /// From the TERM rung to the kill rung.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kill_grace: Option<Duration>,
+    /// Run after the last rung.
+    #[serde(skip_serializing_if = "Vec::is_empty", with = "super::row::bytes_list")]
+    pub stop_hook: Vec<OsString>,
+}
+
+/// `K=V` pairs handed to a worker. Never stored, logged or shown: its `Debug` prints a count.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Environment(pub Vec<OsString>);
+
+impl std::fmt::Debug for Environment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Environment({} variables)", self.0.len())
+    }
+}
+
+/// Everything a Spawn asks for, but descriptors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// Program and arguments; the program is looked up in the worker's own PATH.
+    pub argv: Vec<OsString>,
+    /// Free text up to 128 bytes, empty for none.
+    pub name: String,
+    /// Absolute working directory.
+    pub cwd: PathBuf,
+    /// The worker's environment.
+    pub env: Environment,
+    /// Why it exists.
+    pub kind: Kind,
+    /// Detectors.
+    pub timeouts: Timeouts,
+    /// Control channel.
+    pub control: Control,
+    /// JSON handed over in the `spawn` frame; never stored.
+    pub payload: Option<String>,
+    /// Worktree.
+    pub worktree: WorktreeChoice,
+    /// Another uid (root only).
+    pub uid: Option<u32>,
+    /// Limits.
+    pub limits: Limits,
+    /// Restart policy.
+    pub restart: RestartPolicy,
+    /// Restart ceiling; `None` takes the configured default.
+    pub restart_max: Option<u32>,
+    /// Leftovers; `None` takes the configured default.
+    pub leftovers: Option<LeftoversPolicy>,
+    /// Ladder.
+    pub ending: Ending,
+    /// Priority.
+    pub priority: Priority,
+    /// Correlation id; empty lets the daemon make one.
+    pub trace_id: String,
+    /// TMPDIR and TMUX_TMPDIR in the private runtime directory.
+    pub private_tmp: bool,
+    /// Own session with a controlling terminal on stdin.
+    pub tty: bool,
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self {
+            argv: Vec::new(),
+            name: String::new(),
+            cwd: PathBuf::from("/"),
+            env: Environment::default(),
+            kind: Kind::Command,
+            timeouts: Timeouts::default(),
+            control: Control::None,
+            payload: None,
+            worktree: WorktreeChoice::Auto,
+            uid: None,
+            limits: Limits::default(),
+            restart: RestartPolicy::No,
+            restart_max: None,
+            leftovers: None,
+            ending: Ending::default(),
+            priority: Priority::Normal,
+            trace_id: String::new(),
+            private_tmp: false,
+            tty: false,
+        }
+    }
+}
+
+/// What is wrong with a spec; each names the key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// The key's value is unusable.
+    #[error("{key}: {why}")]
+    Bad {
+        /// Key of the Spawn dictionary.
+        key: &'static str,
+        /// What is wrong, and what is right.
+        why: String,
+    },
+    /// The kind's fields.
+    #[error("kind-fields: {0}")]
+    Kind(#[from] KindError),
+}
+
+/// argv and environment together; the kernel's own limit is higher (execve(2)).
+const ARGS_MAX: usize = 1024 * 1024;
+
+impl Spec {
+    /// Checks everything that can be checked without looking at the system.
+    pub fn check(&self) -> Result<(), SpecError> {
+        check_program(self)?;
+        check_name(&self.name)?;
+        self.kind.check()?;
+        check_numbers(self)
+    }
+}
+
+fn bad(key: &'static str, why: impl Into<String>) -> SpecError {
+    SpecError::Bad { key, why: why.into() }
+}
+
+fn check_program(spec: &Spec) -> Result<(), SpecError> {
+    let Some(program) = spec.argv.first() else {
+        return Err(bad("argv", "is empty; give the program and its arguments"));
+    };
+    if program.is_empty() {
+        return Err(bad("argv", "the program's name is empty"));
+    }
+    if spec.argv.iter().any(|a| a.as_bytes().contains(&0)) {
+        return Err(bad("argv", "holds a NUL byte"));
+    }
+    for pair in &spec.env.0 {
+        match pair.as_bytes().iter().position(|b| *b == b'=') {
+            None | Some(0) => return Err(bad("env", "an entry is not NAME=VALUE")),
+            Some(_) if pair.as_bytes().contains(&0) => {
+                return Err(bad("env", "an entry holds a NUL byte"));
+            }
+            Some(_) => {}
+        }
+    }
+    let size: usize = spec.argv.iter().chain(&spec.env.0).map(|s| s.len() + 9).sum();
+    if size > ARGS_MAX {
+        return Err(bad("argv", format!("argv and env take {size} bytes, more than {ARGS_MAX}")));
+    }
+    for (key, path) in [("cwd", Some(&spec.cwd)), ("worktree", worktree_path(spec))] {
+        let Some(path) = path else { continue };
+        if !path.is_absolute() {
+            return Err(bad(key, "is not an absolute path"));
+        }
+        if path.as_os_str().as_bytes().contains(&0) {
+            return Err(bad(key, "holds a NUL byte"));
+        }
+        if path.as_os_str().len() >= 4096 {
+            return Err(bad(key, "is longer than 4095 bytes"));
+        }
+    }
+    Ok(())
+}
+
+fn worktree_path(spec: &Spec) -> Option<&PathBuf> {
+    match &spec.worktree {
+        WorktreeChoice::Path(path) => Some(path),
+        WorktreeChoice::Auto | WorktreeChoice::None => None,
+    }
+}
+
+/// Names are free text up to 128 bytes, without control characters and `/` (section 2).
+fn check_name(name: &str) -> Result<(), SpecError> {
+    if name.len() > 128 {
+        Err(bad("name", "is longer than 128 bytes"))
+    } else if name.contains('/') {
+        Err(bad("name", "holds a slash"))
+    } else if name.chars().any(char::is_control) {
+        Err(bad("name", "holds control characters"))
+    } else {
+        Ok(())
+    }
+}
+
+fn check_numbers(spec: &Spec) -> Result<(), SpecError> {
+    let limits = &spec.limits;
+    if limits.cpu_weight.is_some_and(|w| !(1..=10_000).contains(&w)) {
+        return Err(bad("cpu-weight", "is not between 1 and 10000"));
+    }
+    if limits.nice.is_some_and(|n| !(-20..=19).contains(&n)) {
+        return Err(bad("nice", "is not between -20 and 19"));
+    }
+    if limits.tasks_max == Some(0) || limits.memory_max == Some(0) {
+        return Err(bad("memory-max", "a limit of 0 would let nothing run; leave the key out"));
+    }
+    if spec.ending.stop_signal.is_some_and(|s| !(1..=64).contains(&s)) {
+        return Err(bad("stop-signal", "is not a signal number between 1 and 64"));
+    }
+    if spec.trace_id.len() > 128 || spec.trace_id.chars().any(|c| !c.is_ascii_graphic()) {
+        return Err(bad("trace-id", "is not up to 128 printable ASCII characters"));
+    }
+    if spec.control != Control::Frames && spec.payload.is_some() {
+        return Err(bad("payload", "needs control=frames"));
+    }
+    if let Some(payload) = &spec.payload {
+        serde_json::from_str::<serde::de::IgnoredAny>(payload)
+            .map_err(|e| bad("payload", format!("is not JSON: {e}")))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> Spec {
+        Spec { argv: vec!["true".into()], ..Spec::default() }
+    }
+
+    #[test]
+    fn a_plain_program_is_accepted() {
+        assert_eq!(spec().check(), Ok(()));
+    }
+
+    #[test]
+    fn each_bad_key_is_named() {
+        let cases: Vec<(&str, Box<dyn Fn(&mut Spec)>)> = vec![
+            ("argv", Box::new(|s| s.argv.clear())),
+            ("argv", Box::new(|s| s.argv = vec!["".into()])),
+            ("argv", Box::new(|s| s.argv.push("a\0b".into()))),
+            ("env", Box::new(|s| s.env.0.push("NOEQUALS".into()))),
+            ("env", Box::new(|s| s.env.0.push("=x".into()))),
+            ("cwd", Box::new(|s| s.cwd = "relative".into())),
+            ("worktree", Box::new(|s| s.worktree = WorktreeChoice::Path("x".into()))),
+            ("name", Box::new(|s| s.name = "a/b".into())),
+            ("name", Box::new(|s| s.name = "a\nb".into())),
+            ("name", Box::new(|s| s.name = "x".repeat(129))),
+            ("cpu-weight", Box::new(|s| s.limits.cpu_weight = Some(0))),
+            ("nice", Box::new(|s| s.limits.nice = Some(20))),
+            ("memory-max", Box::new(|s| s.limits.memory_max = Some(0))),
+            ("stop-signal", Box::new(|s| s.ending.stop_signal = Some(65))),
+            ("trace-id", Box::new(|s| s.trace_id = "a b".into())),
+            ("payload", Box::new(|s| s.payload = Some("{}".into()))),
+            (
+                "payload",
+                Box::new(|s| {
+                    s.control = Control::Frames;
+                    s.payload = Some("{".into());
+                }),
+            ),
+            ("kind-fields", Box::new(|s| s.kind = Kind::Subagent { handle: String::new() })),
+        ];
+        for (key, spoil) in cases {
+            let mut bad = spec();
+            spoil(&mut bad);
+            let error = bad.check().expect_err(key).to_string();
+            assert!(error.starts_with(key), "{key}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_environment_never_shows_its_values() {
+        assert_eq!(
+            format!("{:?}", Environment(vec!["KEY=secret".into()])),
+            "Environment(1 variables)"
+        );
+    }
+}
