@@ -366,7 +366,10 @@ pub enum Change {
 }
 
 /// A command to the supervisor. Each carries where its answer goes.
-#[allow(missing_docs, reason = "one for each method of Handle, which documents it")]
+#[allow(
+    missing_docs,
+    reason = "one for each method of Handle, which documents it"
+)]
 #[derive(Debug)]
 pub enum Command {
     Spawn(Caller, Box<Spec>, Stdio, Reply<Spawned>),
@@ -408,13 +411,17 @@ impl Handle {
 
     async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Refused> {
         let (reply, answer) = oneshot::channel();
-        self.commands.send(command(reply)).await.map_err(|_| Refused::ShuttingDown)?;
+        self.commands
+            .send(command(reply))
+            .await
+            .map_err(|_| Refused::ShuttingDown)?;
         answer.await.unwrap_or(Err(Refused::ShuttingDown))
     }
 
     /// Starts a worker. Answers when the program has been executed, or with what failed.
     pub async fn spawn(&self, by: Caller, spec: Spec, io: Stdio) -> Result<Spawned, Refused> {
-        self.ask(|r| Command::Spawn(by, Box::new(spec), io, r)).await
+        self.ask(|r| Command::Spawn(by, Box::new(spec), io, r))
+            .await
     }
 
     /// The row that `worker` means (order of section 2).
@@ -440,7 +447,10 @@ impl Handle {
     /// The service as a whole.
     pub async fn service(&self) -> Result<ServiceView, Refused> {
         let (reply, answer) = oneshot::channel();
-        self.commands.send(Command::Service(reply)).await.map_err(|_| Refused::ShuttingDown)?;
+        self.commands
+            .send(Command::Service(reply))
+            .await
+            .map_err(|_| Refused::ShuttingDown)?;
         answer.await.map_err(|_| Refused::ShuttingDown)
     }
 
@@ -452,7 +462,8 @@ impl Handle {
         reason: String,
         how: CancelOptions,
     ) -> Result<CancelReply, Refused> {
-        self.ask(|r| Command::Cancel(by, worker, reason, how, r)).await
+        self.ask(|r| Command::Cancel(by, worker, reason, how, r))
+            .await
     }
 
     /// Answers when the last generation has ended.
@@ -468,7 +479,8 @@ impl Handle {
         whom: Whom,
         signal: i32,
     ) -> Result<(), Refused> {
-        self.ask(|r| Command::Kill(by, worker, whom, signal, r)).await
+        self.ask(|r| Command::Kill(by, worker, whom, signal, r))
+            .await
     }
 
     /// Freezes (`true`) or thaws a worker through its leaf.

@@ -89,5 +89,8 @@ pub enum Refused {
 }
 
 fn list(ids: &[WorkerId]) -> String {
-    ids.iter().map(WorkerId::as_str).collect::<Vec<_>>().join(", ")
+    ids.iter()
+        .map(WorkerId::as_str)
+        .collect::<Vec<_>>()
+        .join(", ")
 }

@@ -41,8 +41,10 @@ impl FromStr for WorkerId {
     type Err = ParseIdError;
 
     fn from_str(text: &str) -> Result<Self, ParseIdError> {
-        let bytes: [u8; 8] =
-            text.as_bytes().try_into().map_err(|_| ParseIdError(text.to_owned()))?;
+        let bytes: [u8; 8] = text
+            .as_bytes()
+            .try_into()
+            .map_err(|_| ParseIdError(text.to_owned()))?;
         if bytes.iter().all(|b| ALPHABET.contains(b)) {
             Ok(Self(bytes))
         } else {
@@ -71,7 +73,9 @@ impl Serialize for WorkerId {
 
 impl<'de> Deserialize<'de> for WorkerId {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -102,7 +106,15 @@ mod tests {
 
     #[test]
     fn look_alikes_paths_and_wrong_lengths_are_refused() {
-        for text in ["", "abc", "abcdefgi", "ABCDEFGH", "../../xx", "abcdefgh1", "abcdefg\n"] {
+        for text in [
+            "",
+            "abc",
+            "abcdefgi",
+            "ABCDEFGH",
+            "../../xx",
+            "abcdefgh1",
+            "abcdefg\n",
+        ] {
             assert!(text.parse::<WorkerId>().is_err(), "{text:?}");
         }
     }

@@ -167,7 +167,10 @@ impl Kind {
             } else {
                 return Ok(());
             };
-            Err(KindError::Bad { field: field.to_owned(), why: why.to_owned() })
+            Err(KindError::Bad {
+                field: field.to_owned(),
+                why: why.to_owned(),
+            })
         };
         match self {
             Kind::RootTurn { ctx, event, .. } => {
@@ -178,7 +181,12 @@ impl Kind {
                 text("run", run, false)?;
                 text("step", step, false)
             }
-            Kind::Think { purpose, ctx, extra, .. } => {
+            Kind::Think {
+                purpose,
+                ctx,
+                extra,
+                ..
+            } => {
                 text("purpose", purpose, false)?;
                 text("ctx", ctx.as_deref().unwrap_or(""), true)?;
                 check_extra(extra)
@@ -190,7 +198,10 @@ impl Kind {
 }
 
 fn check_extra(extra: &str) -> Result<(), KindError> {
-    let bad = |why: String| KindError::Bad { field: "extra".to_owned(), why };
+    let bad = |why: String| KindError::Bad {
+        field: "extra".to_owned(),
+        why,
+    };
     if extra.is_empty() {
         return Ok(());
     }

@@ -7,7 +7,7 @@
 mod id;
 mod kind;
 mod process;
-mod row;
+pub mod row;
 mod spec;
 mod status;
 mod time;
@@ -17,8 +17,8 @@ pub use kind::{Kind, KindError, KindType, ReplyTo};
 pub use process::{BootId, Pid, ProcessId, ProcessIdError};
 pub use row::{Cancellation, Exit, Leftovers, Owner, Row, Tokens};
 pub use spec::{
-    Control, Ending, Environment, LeftoversPolicy, Limits, Priority, RestartPolicy, Spec, SpecError,
-    Timeouts, WorktreeChoice,
+    Control, Ending, Environment, LeftoversPolicy, Limits, Priority, RestartPolicy, Spec,
+    SpecError, Timeouts, WorktreeChoice,
 };
 pub use status::{Health, HowKnown, Outcome, Rung, Status};
 pub use time::{Boot, Mono, Now, Timestamp};

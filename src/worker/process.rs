@@ -74,7 +74,15 @@ impl std::str::FromStr for BootId {
 impl fmt::Display for BootId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let h = format!("{:032x}", self.0);
-        write!(f, "{}-{}-{}-{}-{}", &h[..8], &h[8..12], &h[12..16], &h[16..20], &h[20..])
+        write!(
+            f,
+            "{}-{}-{}-{}-{}",
+            &h[..8],
+            &h[8..12],
+            &h[12..16],
+            &h[16..20],
+            &h[20..]
+        )
     }
 }
 
@@ -92,7 +100,9 @@ impl Serialize for BootId {
 
 impl<'de> Deserialize<'de> for BootId {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -123,8 +133,16 @@ mod tests {
     #[test]
     fn a_boot_id_survives_text_and_garbage_is_refused() {
         let text = "0b6bd4c2-5b4c-4f2e-9d3f-1c1f6a1c2f3a";
-        assert_eq!(text.parse::<BootId>().map(|b| b.to_string()), Ok(text.to_owned()));
-        for bad in ["", "0", "0b6bd4c2-5b4c-4f2e-9d3f-1c1f6a1c2f3", "+b6bd4c25b4c4f2e9d3f1c1f6a1c2f3a"] {
+        assert_eq!(
+            text.parse::<BootId>().map(|b| b.to_string()),
+            Ok(text.to_owned())
+        );
+        for bad in [
+            "",
+            "0",
+            "0b6bd4c2-5b4c-4f2e-9d3f-1c1f6a1c2f3",
+            "+b6bd4c25b4c4f2e9d3f1c1f6a1c2f3a",
+        ] {
             assert!(bad.parse::<BootId>().is_err(), "{bad:?}");
         }
     }

@@ -224,7 +224,9 @@ pub mod bytes {
     pub(super) fn to_text(value: &OsStr) -> Text {
         match value.to_str() {
             Some(text) => Text::Plain(text.to_owned()),
-            None => Text::Escaped { bytes: escape(value.as_bytes()) },
+            None => Text::Escaped {
+                bytes: escape(value.as_bytes()),
+            },
         }
     }
 
@@ -322,7 +324,11 @@ mod tests {
     #[test]
     fn a_broken_escape_is_an_error_with_its_place() {
         for (text, place) in [("\\", 0), ("ab\\x", 2), ("\\xg0", 0), ("x\\n", 1)] {
-            assert_eq!(unescape(text), Err(format!("bad escape at byte {place}")), "{text:?}");
+            assert_eq!(
+                unescape(text),
+                Err(format!("bad escape at byte {place}")),
+                "{text:?}"
+            );
         }
     }
 }

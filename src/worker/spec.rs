@@ -237,7 +237,10 @@ impl Spec {
 }
 
 fn bad(key: &'static str, why: impl Into<String>) -> SpecError {
-    SpecError::Bad { key, why: why.into() }
+    SpecError::Bad {
+        key,
+        why: why.into(),
+    }
 }
 
 fn check_program(spec: &Spec) -> Result<(), SpecError> {
@@ -259,9 +262,17 @@ fn check_program(spec: &Spec) -> Result<(), SpecError> {
             Some(_) => {}
         }
     }
-    let size: usize = spec.argv.iter().chain(&spec.env.0).map(|s| s.len() + 9).sum();
+    let size: usize = spec
+        .argv
+        .iter()
+        .chain(&spec.env.0)
+        .map(|s| s.len() + 9)
+        .sum();
     if size > ARGS_MAX {
-        return Err(bad("argv", format!("argv and env take {size} bytes, more than {ARGS_MAX}")));
+        return Err(bad(
+            "argv",
+            format!("argv and env take {size} bytes, more than {ARGS_MAX}"),
+        ));
     }
     for (key, path) in [("cwd", Some(&spec.cwd)), ("worktree", worktree_path(spec))] {
         let Some(path) = path else { continue };
@@ -300,20 +311,36 @@ fn check_name(name: &str) -> Result<(), SpecError> {
 
 fn check_numbers(spec: &Spec) -> Result<(), SpecError> {
     let limits = &spec.limits;
-    if limits.cpu_weight.is_some_and(|w| !(1..=10_000).contains(&w)) {
+    if limits
+        .cpu_weight
+        .is_some_and(|w| !(1..=10_000).contains(&w))
+    {
         return Err(bad("cpu-weight", "is not between 1 and 10000"));
     }
     if limits.nice.is_some_and(|n| !(-20..=19).contains(&n)) {
         return Err(bad("nice", "is not between -20 and 19"));
     }
     if limits.tasks_max == Some(0) || limits.memory_max == Some(0) {
-        return Err(bad("memory-max", "a limit of 0 would let nothing run; leave the key out"));
+        return Err(bad(
+            "memory-max",
+            "a limit of 0 would let nothing run; leave the key out",
+        ));
     }
-    if spec.ending.stop_signal.is_some_and(|s| !(1..=64).contains(&s)) {
-        return Err(bad("stop-signal", "is not a signal number between 1 and 64"));
+    if spec
+        .ending
+        .stop_signal
+        .is_some_and(|s| !(1..=64).contains(&s))
+    {
+        return Err(bad(
+            "stop-signal",
+            "is not a signal number between 1 and 64",
+        ));
     }
     if spec.trace_id.len() > 128 || spec.trace_id.chars().any(|c| !c.is_ascii_graphic()) {
-        return Err(bad("trace-id", "is not up to 128 printable ASCII characters"));
+        return Err(bad(
+            "trace-id",
+            "is not up to 128 printable ASCII characters",
+        ));
     }
     if spec.control != Control::Frames && spec.payload.is_some() {
         return Err(bad("payload", "needs control=frames"));
@@ -330,7 +357,10 @@ mod tests {
     use super::*;
 
     fn spec() -> Spec {
-        Spec { argv: vec!["true".into()], ..Spec::default() }
+        Spec {
+            argv: vec!["true".into()],
+            ..Spec::default()
+        }
     }
 
     #[test]
@@ -347,7 +377,10 @@ mod tests {
             ("env", Box::new(|s| s.env.0.push("NOEQUALS".into()))),
             ("env", Box::new(|s| s.env.0.push("=x".into()))),
             ("cwd", Box::new(|s| s.cwd = "relative".into())),
-            ("worktree", Box::new(|s| s.worktree = WorktreeChoice::Path("x".into()))),
+            (
+                "worktree",
+                Box::new(|s| s.worktree = WorktreeChoice::Path("x".into())),
+            ),
             ("name", Box::new(|s| s.name = "a/b".into())),
             ("name", Box::new(|s| s.name = "a\nb".into())),
             ("name", Box::new(|s| s.name = "x".repeat(129))),
@@ -364,7 +397,14 @@ mod tests {
                     s.payload = Some("{".into());
                 }),
             ),
-            ("kind-fields", Box::new(|s| s.kind = Kind::Subagent { handle: String::new() })),
+            (
+                "kind-fields",
+                Box::new(|s| {
+                    s.kind = Kind::Subagent {
+                        handle: String::new(),
+                    }
+                }),
+            ),
         ];
         for (key, spoil) in cases {
             let mut bad = spec();

@@ -62,7 +62,10 @@ words! {
 impl Status {
     /// May the collector look at it: `exited`, `permanent-dead`, `orphaned`.
     pub fn is_terminal(self) -> bool {
-        matches!(self, Status::Exited | Status::PermanentDead | Status::Orphaned)
+        matches!(
+            self,
+            Status::Exited | Status::PermanentDead | Status::Orphaned
+        )
     }
 }
 

@@ -1,0 +1,3 @@
+//! musterctl, the client.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! musterd, the daemon.
+
+fn main() {}

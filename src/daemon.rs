@@ -1,0 +1,1 @@
+//! Start order and stop order of the daemon.

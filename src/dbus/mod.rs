@@ -1,0 +1,1 @@
+//! The bus: peer to peer and on a bus daemon.

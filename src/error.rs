@@ -1,0 +1,1 @@
+//! Faults of start-up and I/O with their exit codes.

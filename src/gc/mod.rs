@@ -1,0 +1,3 @@
+//! The collector: gather, decide, answer what decide asks; apply or dry run.
+
+pub mod report;

@@ -1,0 +1,1 @@
+//! Tracing to journald or stderr.

@@ -1,0 +1,1 @@
+//! The roll in memory and on disk.

@@ -1,0 +1,4 @@
+//! The one owner of state.
+
+pub mod handle;
+pub mod refused;
