@@ -23,7 +23,6 @@ pub struct Key {
 
 /// What every section can do; made by the table below.
 pub(crate) trait Section {
-    const NAME: &'static str;
     const KEYS: &'static [Key];
     /// Sets a key from a value; `None` for an unknown key.
     fn set(&mut self, key: &str, value: &toml::de::DeValue<'_>) -> Option<Result<(), String>>;
@@ -58,7 +57,6 @@ macro_rules! sections {
             }
 
             impl Section for $Type {
-                const NAME: &'static str = stringify!($section);
                 const KEYS: &'static [Key] = &[
                     $( Key { name: stringify!($key), why: $why }, )*
                 ];
@@ -99,6 +97,14 @@ macro_rules! sections {
                 match section {
                     $( stringify!($section) => Some(<$Type as Section>::KEYS), )*
                     _ => None,
+                }
+            }
+
+            /// One line about a section; empty for an unknown one.
+            pub fn about(section: &str) -> &'static str {
+                match section {
+                    $( stringify!($section) => concat!($($about),*), )*
+                    _ => "",
                 }
             }
 

@@ -3,9 +3,13 @@
 //! [`Registry`] is plain data with indexes. It knows no bus, reads no clock and does no I/O; its
 //! owner passes what changed to the [`Writer`](writer::Writer). Specification section 2.
 
+mod batch;
+mod disk;
+mod field;
 mod index;
 pub mod record;
 pub mod store;
+mod tables;
 pub mod writer;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
