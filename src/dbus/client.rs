@@ -263,7 +263,8 @@ impl Client {
     /// # Errors
     /// [`CallError::Unreachable`] if nobody listens, or nobody answers for 25 s.
     pub async fn peer(path: &Path) -> Result<Self, CallError> {
-        let unreachable = |why: String| CallError::Unreachable(format!("{}: {why}", path.display()));
+        let unreachable =
+            |why: String| CallError::Unreachable(format!("{}: {why}", path.display()));
         let stream = tokio::net::UnixStream::connect(path)
             .await
             .and_then(tokio::net::UnixStream::into_std)
@@ -305,7 +306,13 @@ impl Client {
         &self.connection
     }
 
-    async fn call<B, R>(&self, path: &str, interface: &str, method: &str, body: &B) -> Result<R, CallError>
+    async fn call<B, R>(
+        &self,
+        path: &str,
+        interface: &str,
+        method: &str,
+        body: &B,
+    ) -> Result<R, CallError>
     where
         B: Serialize + zbus::DynamicType,
         R: DeserializeOwned + zbus::Type,
@@ -572,7 +579,11 @@ fn event(message: &zbus::Message) -> Option<Event> {
             let mut names: Vec<String> = changed.into_keys().chain(invalidated).collect();
             names.sort();
             let path = header.path()?.as_str();
-            let id = if path == OBJECT { String::new() } else { id_of(path) };
+            let id = if path == OBJECT {
+                String::new()
+            } else {
+                id_of(path)
+            };
             Some(Event::Changed { id, names })
         }
         _ => None,
