@@ -10,6 +10,7 @@ pub mod clock;
 pub mod fdslots;
 pub mod guardian;
 pub mod lock;
+pub mod peer;
 pub mod privilege;
 pub mod process;
 mod procfs;
