@@ -1,1 +1,4 @@
 //! System calls behind one door.
+
+#[allow(unsafe_code)]
+pub mod pdeathsig;
