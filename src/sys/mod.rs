@@ -10,6 +10,8 @@ pub mod clock;
 pub mod fdslots;
 pub mod guardian;
 pub mod lock;
+#[allow(unsafe_code)]
+pub mod pdeathsig;
 pub mod peer;
 pub mod privilege;
 pub mod process;
