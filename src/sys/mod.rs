@@ -1,1 +1,3 @@
 //! System calls behind one door.
+
+pub mod session;
