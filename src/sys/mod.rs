@@ -1,3 +1,4 @@
 //! System calls behind one door.
 
+pub mod peer;
 pub mod session;
