@@ -117,6 +117,12 @@ impl Output {
         }
     }
 
+    /// What was printed so far.
+    #[cfg(test)]
+    pub fn into_text(self) -> String {
+        self.text
+    }
+
     /// Sends everything, through the pager where there is one. A reader that has had enough is
     /// no error.
     pub fn send(self) -> io::Result<()> {
