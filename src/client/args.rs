@@ -70,7 +70,13 @@ pub struct Global {
     )]
     pub machine: Option<String>,
     /// JSON instead of tables
-    #[arg(long, global = true, value_enum, value_name = "pretty|short|off", hide_possible_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "pretty|short|off",
+        hide_possible_values = true
+    )]
     pub json: Option<JsonMode>,
     /// Same as --json=pretty on a terminal, --json=short otherwise
     #[arg(short = 'j', global = true)]
@@ -231,11 +237,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "kill|wait", help_heading = "Ending")]
     pub leftovers: Option<LeftoversPolicy>,
     /// When to start it again: no, on-failure or always
-    #[arg(
-        long,
-        value_name = "no|on-failure|always",
-        help_heading = "Ending"
-    )]
+    #[arg(long, value_name = "no|on-failure|always", help_heading = "Ending")]
     pub restart: Option<RestartPolicy>,
     /// Restarts before it is given up
     #[arg(long, value_name = "N", help_heading = "Ending")]
@@ -377,7 +379,13 @@ pub struct KillArgs {
     #[arg(short, long, value_name = "SIGNAL", value_parser = parse_signal, default_value = "SIGTERM")]
     pub signal: i32,
     /// Who gets it: leader, group or all
-    #[arg(long, value_enum, value_name = "leader|group|all", hide_possible_values = true, default_value = "all")]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "leader|group|all",
+        hide_possible_values = true,
+        default_value = "all"
+    )]
     pub kill_whom: KillWhom,
     /// Workers
     #[arg(required = true, value_name = "WORKER")]
@@ -511,13 +519,43 @@ mod tests {
     #[test]
     fn every_option_of_run_is_taken() {
         let args = run(&[
-            "run", "--name=n", "--worktree=/w", "--kind=subagent", "--kind-field=handle=h",
-            "--deadline=1h", "--idle-timeout=5min", "--memory-max=512M", "--tasks-max=64",
-            "--cpu-weight=50", "--cpu-max=150%", "--nice=-5", "--tokens-max=1000",
-            "--restart=on-failure", "--restart-max=2", "--control=frames", "--payload={}",
-            "--wait", "--pipe", "--private-tmp", "--no-wait", "-d", "/d", "-E", "A=b", "-E", "C",
-            "--clean-env", "--grace=1s", "--kill-grace=2s", "--stop-signal=INT",
-            "--leftovers=wait", "--priority=low", "--trace-id=t", "--", "cmd", "arg",
+            "run",
+            "--name=n",
+            "--worktree=/w",
+            "--kind=subagent",
+            "--kind-field=handle=h",
+            "--deadline=1h",
+            "--idle-timeout=5min",
+            "--memory-max=512M",
+            "--tasks-max=64",
+            "--cpu-weight=50",
+            "--cpu-max=150%",
+            "--nice=-5",
+            "--tokens-max=1000",
+            "--restart=on-failure",
+            "--restart-max=2",
+            "--control=frames",
+            "--payload={}",
+            "--wait",
+            "--pipe",
+            "--private-tmp",
+            "--no-wait",
+            "-d",
+            "/d",
+            "-E",
+            "A=b",
+            "-E",
+            "C",
+            "--clean-env",
+            "--grace=1s",
+            "--kill-grace=2s",
+            "--stop-signal=INT",
+            "--leftovers=wait",
+            "--priority=low",
+            "--trace-id=t",
+            "--",
+            "cmd",
+            "arg",
         ]);
         assert_eq!(args.memory_max, Some(512 << 20));
         assert_eq!(args.cpu_max, Some(150));
@@ -532,7 +570,14 @@ mod tests {
 
     #[test]
     fn global_options_stand_before_and_after_the_verb() {
-        let cli = parse(&["--json=short", "reap", "--dry-run", "--socket=/s", "--no-legend"]).unwrap();
+        let cli = parse(&[
+            "--json=short",
+            "reap",
+            "--dry-run",
+            "--socket=/s",
+            "--no-legend",
+        ])
+        .unwrap();
         assert_eq!(cli.global.json, Some(JsonMode::Short));
         assert_eq!(cli.global.socket, Some("/s".into()));
         assert!(cli.global.no_legend);

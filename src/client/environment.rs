@@ -8,7 +8,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use super::exit::Failure;
 
 /// Variables that would make a worker believe it is the caller.
-const OWN: &[&[u8]] = &[b"NOTIFY_", b"LISTEN_", b"WATCHDOG_", b"MUSTER_", b"MUSTERD_"];
+const OWN: &[&[u8]] = &[
+    b"NOTIFY_",
+    b"LISTEN_",
+    b"WATCHDOG_",
+    b"MUSTER_",
+    b"MUSTERD_",
+];
 
 /// PATH of a login without one, as login(1) and systemd set it.
 const LOGIN_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -130,15 +136,9 @@ mod tests {
             "GONE".into(),
             "MUSTER_TEST=1".into(),
         ];
-        let caller =
-            |name: &OsStr| (name == "NOTIFY_SOCKET").then(|| OsString::from("/asked/for"));
+        let caller = |name: &OsStr| (name == "NOTIFY_SOCKET").then(|| OsString::from("/asked/for"));
         assert_eq!(
-            build(
-                pairs(&[("PATH", "/bin"), ("GONE", "x")]),
-                &added,
-                caller
-            )
-            .unwrap(),
+            build(pairs(&[("PATH", "/bin"), ("GONE", "x")]), &added, caller).unwrap(),
             [
                 "A=b=c",
                 "MUSTER_TEST=1",
@@ -166,6 +166,9 @@ mod tests {
         };
         let names: Vec<_> = login(&who, None).into_keys().collect();
         assert_eq!(names, ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "USER"]);
-        assert_eq!(login(&who, Some("de_DE.UTF-8".into()))[OsStr::new("LANG")], "de_DE.UTF-8");
+        assert_eq!(
+            login(&who, Some("de_DE.UTF-8".into()))[OsStr::new("LANG")],
+            "de_DE.UTF-8"
+        );
     }
 }

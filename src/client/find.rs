@@ -310,7 +310,10 @@ mod tests {
 
     #[test]
     fn outside_a_worker_the_order_is_system_user_private_start() {
-        let system = fake(&[("XDG_RUNTIME_DIR", "/run/user/1000"), ("HOME", "/home/anna")]);
+        let system = fake(&[
+            ("XDG_RUNTIME_DIR", "/run/user/1000"),
+            ("HOME", "/home/anna"),
+        ]);
         assert_eq!(
             words(&Global::default(), &system),
             [
@@ -376,10 +379,15 @@ mod tests {
         };
         assert_eq!(with(|g| g.socket = Some("/x".into())), ["Named /x!"]);
         assert_eq!(with(|g| g.system = true), ["SystemBus!"]);
-        assert_eq!(with(|g| g.address = Some("unix:path=/b".into())), ["unix:path=/b!"]);
+        assert_eq!(
+            with(|g| g.address = Some("unix:path=/b".into())),
+            ["unix:path=/b!"]
+        );
         assert_eq!(
             with(|g| g.host = Some("anna@far away".into())),
-            ["unixexec:path=ssh,argv1=-xT,argv2=--,argv3=anna%40far%20away,argv4=systemd-stdio-bridge!"]
+            [
+                "unixexec:path=ssh,argv1=-xT,argv2=--,argv3=anna%40far%20away,argv4=systemd-stdio-bridge!"
+            ]
         );
         assert_eq!(
             with(|g| g.machine = Some("box".into())),

@@ -44,7 +44,8 @@ pub fn parse(kind: Option<&str>, fields: &[String]) -> Result<Kind, Failure> {
             "--kind-field {name}: kind {kind_type} has no such field"
         )));
     }
-    kind.check().map_err(|e| Failure::usage(format!("--kind: {e}")))?;
+    kind.check()
+        .map_err(|e| Failure::usage(format!("--kind: {e}")))?;
     Ok(kind)
 }
 
@@ -115,9 +116,8 @@ impl Fields {
     }
 
     fn need(&mut self, kind: KindType, name: &str) -> Result<String, Failure> {
-        self.text(name).ok_or_else(|| {
-            Failure::usage(format!("--kind {kind} needs --kind-field {name}=VALUE"))
-        })
+        self.text(name)
+            .ok_or_else(|| Failure::usage(format!("--kind {kind} needs --kind-field {name}=VALUE")))
     }
 
     fn number<T: std::str::FromStr>(&mut self, name: &str) -> Result<Option<T>, Failure> {

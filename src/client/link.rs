@@ -115,9 +115,10 @@ impl Daemon {
 /// What a failed call means to the caller of the program.
 pub fn failure(error: CallError, asking: Asking) -> Failure {
     match error {
-        CallError::Refused { name, message, .. } => {
-            Failure::new(code_of(&name, asking), super::output::text::escape(&message))
-        }
+        CallError::Refused { name, message, .. } => Failure::new(
+            code_of(&name, asking),
+            super::output::text::escape(&message),
+        ),
         CallError::Unreachable(_) => Failure::unreachable(error.to_string()),
         CallError::BadReply(_) => Failure::failed(error.to_string()),
     }
@@ -135,18 +136,22 @@ async fn connect(global: &Global) -> Result<Client, Failure> {
             Err(Miss::Fault(failure)) => return Err(failure),
         }
     }
-    Err(Failure::unreachable(format!("cannot reach musterd: {last}")))
+    Err(Failure::unreachable(format!(
+        "cannot reach musterd: {last}"
+    )))
 }
 
 async fn try_place(place: &Place, quiet: bool) -> Result<Client, Miss> {
     match place {
         Place::Socket { path, whose } => Ok(socket(path, *whose).await?.0),
         Place::Bus(address) => bus(address).await,
-        Place::SystemBus => bus(&bus_address(
-            "DBUS_SYSTEM_BUS_ADDRESS",
-            "unix:path=/run/dbus/system_bus_socket",
-        ))
-        .await,
+        Place::SystemBus => {
+            bus(&bus_address(
+                "DBUS_SYSTEM_BUS_ADDRESS",
+                "unix:path=/run/dbus/system_bus_socket",
+            ))
+            .await
+        }
         Place::SessionBus => {
             let runtime = Real.env("XDG_RUNTIME_DIR").unwrap_or_default();
             let fallback = format!("unix:path={}/bus", Path::new(&runtime).display());

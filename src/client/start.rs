@@ -48,7 +48,7 @@ pub fn start(private: &Private) -> Result<Begun, Failure> {
         .append(true)
         .create(true)
         .mode(0o600)
-        .custom_flags(nix::libc::O_NOFOLLOW)
+        .custom_flags(libc::O_NOFOLLOW)
         .open(&log_path)
         .map_err(|e| cannot("open the daemon's log", &log_path, e))?;
     let log_start = log.metadata().map_or(0, |m| m.size());
@@ -174,7 +174,10 @@ pub fn check_private_dir(path: &Path) -> Result<(), Failure> {
     } else if !meta.is_dir() {
         Err(refuse("is not a directory".to_owned()))
     } else if meta.uid() != own {
-        Err(refuse(format!("belongs to uid {}, not to {own}", meta.uid())))
+        Err(refuse(format!(
+            "belongs to uid {}, not to {own}",
+            meta.uid()
+        )))
     } else if meta.mode() & forbidden != 0 {
         Err(refuse(format!(
             "has mode {:04o} and is open to others",
@@ -210,7 +213,8 @@ pub fn failure(private: &Private, begun: &Begun) -> Failure {
         let end = file.metadata().map_or(0, |m| m.size());
         let from = begun.log_start.min(end).max(end.saturating_sub(8192));
         let mut bytes = Vec::new();
-        if file.seek(SeekFrom::Start(from)).is_ok() && file.take(8192).read_to_end(&mut bytes).is_ok()
+        if file.seek(SeekFrom::Start(from)).is_ok()
+            && file.take(8192).read_to_end(&mut bytes).is_ok()
         {
             text = String::from_utf8_lossy(&bytes).into_owned();
         }
@@ -273,6 +277,9 @@ mod tests {
             log_start: 4,
         };
         let message = failure(&private, &begun).message;
-        assert!(message.contains("new \\x1b[1mone") && !message.contains("old"), "{message}");
+        assert!(
+            message.contains("new \\x1b[1mone") && !message.contains("old"),
+            "{message}"
+        );
     }
 }

@@ -134,7 +134,7 @@ pub fn parse_signal(text: &str) -> Result<i32, String> {
             None if offset.is_empty() => 0,
             None => return Err(bad()),
         };
-        let number = nix::libc::SIGRTMIN() + offset;
+        let number = libc::SIGRTMIN() + offset;
         return if (0..=30).contains(&offset) && number <= 64 {
             Ok(number)
         } else {
@@ -212,7 +212,10 @@ mod tests {
         for text in ["0", "65", "-1", "SIGFOO", "RTMIN+99", "RTMIN-1"] {
             assert!(parse_signal(text).is_err(), "{text:?}");
         }
-        assert_eq!(parse_signal(&signal_name(34)), Err("\"SIG34\" is no signal; write for instance TERM, SIGINT or 9".to_owned()));
+        assert_eq!(
+            parse_signal(&signal_name(34)),
+            Err("\"SIG34\" is no signal; write for instance TERM, SIGINT or 9".to_owned())
+        );
         assert_eq!(signal_name(15), "SIGTERM");
     }
 }

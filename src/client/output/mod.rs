@@ -192,7 +192,10 @@ fn page(text: &str) -> Option<io::Result<()>> {
     }
     let options = std::env::var("SYSTEMD_LESS").unwrap_or_else(|_| "FRSXMK".to_owned());
     let mut command = Command::new(program);
-    command.args(args).stdin(Stdio::piped()).env("LESS", options);
+    command
+        .args(args)
+        .stdin(Stdio::piped())
+        .env("LESS", options);
     // Under sudo the pager must not hand out a shell, unless it was said that it may.
     let insecure = std::env::var("SYSTEMD_PAGERSECURE")
         .is_ok_and(|v| matches!(v.as_str(), "0" | "no" | "false" | "off"));

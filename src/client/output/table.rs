@@ -73,7 +73,14 @@ impl Table {
         let mut out = String::new();
         if style.legend && !self.rows.is_empty() {
             let cells: Vec<Cell> = self.header.iter().map(|h| Cell::from(*h)).collect();
-            let line = self.line(&cells, &widths, &Style { colour: false, ..*style });
+            let line = self.line(
+                &cells,
+                &widths,
+                &Style {
+                    colour: false,
+                    ..*style
+                },
+            );
             // The underline is drawn under the whole width, as systemctl does.
             let total = columns.map_or(0, |c| c.min(self.total(&widths)));
             let pad = " ".repeat(total.saturating_sub(width(&line)));
@@ -134,7 +141,9 @@ impl Table {
     }
 
     fn total(&self, widths: &[usize]) -> usize {
-        let gaps: usize = (0..widths.len().saturating_sub(1)).map(|i| self.gap(i)).sum();
+        let gaps: usize = (0..widths.len().saturating_sub(1))
+            .map(|i| self.gap(i))
+            .sum();
         widths.iter().sum::<usize>() + gaps
     }
 
@@ -182,7 +191,13 @@ mod tests {
             "4711".into(),
             "claude -p \"fix the parser and run the tests\"".into(),
         ]);
-        table.row(vec!["○".into(), "7m3q9tz0".into(), "".into(), "-".into(), "true".into()]);
+        table.row(vec![
+            "○".into(),
+            "7m3q9tz0".into(),
+            "".into(),
+            "-".into(),
+            "true".into(),
+        ]);
         table
     }
 
@@ -216,14 +231,20 @@ mod tests {
 
     #[test]
     fn without_a_legend_there_is_no_header() {
-        let style = Style { legend: false, ..PLAIN };
+        let style = Style {
+            legend: false,
+            ..PLAIN
+        };
         assert_eq!(table().render(&style, None).lines().count(), 2);
         assert_eq!(Table::new(&["A"]).render(&PLAIN, None), "");
     }
 
     #[test]
     fn colours_change_no_column() {
-        let style = Style { colour: true, ..PLAIN };
+        let style = Style {
+            colour: true,
+            ..PLAIN
+        };
         let text = table().render(&style, None);
         assert!(text.contains("\x1b[4m"), "{text:?}");
         let mut plain = String::new();

@@ -89,7 +89,8 @@ pub fn ellipsize(text: &str, columns: usize) -> String {
 
 /// Does the text match a shell pattern of `*` and `?`? Anything else means itself.
 pub fn glob(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    let (pattern, text): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t) = (0, 0);
     // Where to go on after a mismatch: behind the last star, one character further.
     let mut back: Option<(usize, usize)> = None;
@@ -137,7 +138,10 @@ mod tests {
     fn a_cut_text_never_takes_more_columns_than_given() {
         for text in ["abcdef", "日本語テキスト", "e\u{301}e\u{301}e\u{301}"] {
             for columns in 0..10 {
-                assert!(width(&ellipsize(text, columns)) <= columns, "{text} {columns}");
+                assert!(
+                    width(&ellipsize(text, columns)) <= columns,
+                    "{text} {columns}"
+                );
             }
         }
         assert_eq!(ellipsize("abcdef", 4), "abc…");

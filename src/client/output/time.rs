@@ -82,7 +82,10 @@ pub fn absolute(at: i64) -> String {
 
 fn in_zone(at: i64, zone: TimeZone) -> String {
     match Timestamp::from_microsecond(at) {
-        Ok(time) => time.to_zoned(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string(),
+        Ok(time) => time
+            .to_zoned_datetime(zone)
+            .strftime("%a %Y-%m-%d %H:%M:%S %Z")
+            .to_string(),
         Err(_) => format!("@{at}us"),
     }
 }

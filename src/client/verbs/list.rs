@@ -159,7 +159,11 @@ mod tests {
             name: name.to_owned(),
             kind: "command".to_owned(),
             status: status.to_owned(),
-            argv: vec!["sh".to_owned(), "-c".to_owned(), "echo \u{1b}[31m".to_owned()],
+            argv: vec![
+                "sh".to_owned(),
+                "-c".to_owned(),
+                "echo \u{1b}[31m".to_owned(),
+            ],
             uid: 4_000_000_000,
             pid: 4711,
             started: Some(60_000_000),
@@ -220,6 +224,9 @@ mod tests {
             report::of_listed(&row("c", "", "exited")),
         ];
         assert_eq!(footer(&workers, true), "3 workers: 2 exited, 1 live.");
-        assert_eq!(footer(&[], false), "0 workers. Use --all to see ended ones too.");
+        assert_eq!(
+            footer(&[], false),
+            "0 workers. Use --all to see ended ones too."
+        );
     }
 }

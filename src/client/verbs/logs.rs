@@ -13,8 +13,8 @@ use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use tokio::task::JoinHandle;
 
-use super::wait::ended;
 use super::look;
+use super::wait::ended;
 use crate::client::args::LogsArgs;
 use crate::client::exit::{Asking, Code, Failure};
 use crate::client::link::{Daemon, Tally};
@@ -39,7 +39,7 @@ impl Reader {
         // A worker's owner could put a fifo there: opening it must not hang.
         let file = File::options()
             .read(true)
-            .custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY)
+            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
             .open(path)?;
         if !file.metadata()?.is_file() {
             return Err(io::Error::other("it is not a regular file"));
@@ -63,7 +63,11 @@ impl Reader {
                 let last = begin + i as u64 + 1 == end;
                 if block[i] == b'\n' && !last {
                     if wanted <= 1 {
-                        self.at = if lines == 0 { end } else { begin + i as u64 + 1 };
+                        self.at = if lines == 0 {
+                            end
+                        } else {
+                            begin + i as u64 + 1
+                        };
                         return Ok(());
                     }
                     wanted -= 1;
@@ -190,7 +194,10 @@ async fn open(daemon: &Rc<Daemon>, worker: &str, args: &LogsArgs) -> Result<Sour
         )));
     };
     let cannot = |e: io::Error| {
-        Failure::failed(format!("cannot read the output of {title}, {}: {e}", path.display()))
+        Failure::failed(format!(
+            "cannot read the output of {title}, {}: {e}",
+            path.display()
+        ))
     };
     let mut reader = Reader::open(&path, view.output_dropped).map_err(cannot)?;
     if let Some(lines) = args.lines {

@@ -23,11 +23,7 @@ use super::view::Worker;
 use crate::dbus::client::{CallError, Client};
 
 /// Carries out a verb that needs a daemon.
-pub async fn run(
-    global: &Global,
-    verb: Option<Verb>,
-    out: &mut Output,
-) -> Result<Code, Failure> {
+pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Result<Code, Failure> {
     let verb = verb.unwrap_or(Verb::List(ListArgs::default()));
     // Faults of the command line come before a daemon is looked for or started.
     let prepared = match &verb {

@@ -68,7 +68,8 @@ fn print(report: &Reaped, dry_run: bool, now: i64, out: &mut Output) {
     if out.quiet {
         return;
     }
-    let mut table = Table::new(&["ID", "NAME", "DEAD SINCE", "ACTION", "REASON", "DETAIL"]).cut(&[1, 5]);
+    let mut table =
+        Table::new(&["ID", "NAME", "DEAD SINCE", "ACTION", "REASON", "DETAIL"]).cut(&[1, 5]);
     for row in &report.rows {
         let since = row.since.and_then(|since| i64::try_from(since).ok());
         table.row(vec![
@@ -88,7 +89,10 @@ fn print(report: &Reaped, dry_run: bool, now: i64, out: &mut Output) {
         out.line("");
     }
     if missing(report) > 0 {
-        out.line(format!("{} more not shown.", count(missing(report), "row", "rows")));
+        out.line(format!(
+            "{} more not shown.",
+            count(missing(report), "row", "rows")
+        ));
     }
     out.line(summary(report, dry_run));
 }
@@ -114,7 +118,10 @@ fn summary(report: &Reaped, dry_run: bool) -> String {
             count(reap, "row", "rows")
         )
     } else {
-        format!("{} reaped, {stamp} stamped, {keep} kept.", count(reap, "row", "rows"))
+        format!(
+            "{} reaped, {stamp} stamped, {keep} kept.",
+            count(reap, "row", "rows")
+        )
     }
 }
 

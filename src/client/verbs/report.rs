@@ -51,7 +51,10 @@ pub fn state(worker: &Worker) -> String {
             None => worker.how_known.clone().or_else(|| worker.outcome.clone()),
         }
     } else if worker.status == "live" {
-        worker.health.clone().filter(|h| h != "healthy" && h != "busy")
+        worker
+            .health
+            .clone()
+            .filter(|h| h != "healthy" && h != "busy")
     } else {
         None
     };
@@ -246,8 +249,16 @@ mod tests {
     #[test]
     fn a_state_carries_the_detail_that_counts() {
         for (json, text, mark) in [
-            (serde_json::json!({"status": "live", "health": "healthy"}), "live", "●"),
-            (serde_json::json!({"status": "live", "health": "stuck"}), "live(stuck)", "●"),
+            (
+                serde_json::json!({"status": "live", "health": "healthy"}),
+                "live",
+                "●",
+            ),
+            (
+                serde_json::json!({"status": "live", "health": "stuck"}),
+                "live(stuck)",
+                "●",
+            ),
             (
                 serde_json::json!({"status": "stopping", "unkillable": true}),
                 "stopping(unkillable)",

@@ -9,8 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
-use tokio::io::unix::AsyncFd;
+use tokio::sync::mpsc;
 
 use super::report;
 use super::wait::{ended, print};
@@ -121,11 +120,7 @@ fn environment(args: &RunArgs) -> Result<Vec<OsString>, Failure> {
             shell: "/bin/sh".into(),
         },
     };
-    build(
-        login(&who, std::env::var_os("LANG")),
-        &args.setenv,
-        caller,
-    )
+    build(login(&who, std::env::var_os("LANG")), &args.setenv, caller)
 }
 
 /// `--payload`: the JSON itself, `@FILE`, or `-` for standard input.
@@ -267,7 +262,7 @@ fn started(spawned: &Spawned, spec: &Spec, out: &mut Output) {
 async fn watch(
     daemon: &Daemon,
     id: &str,
-    signals: Signals,
+    mut signals: Signals,
     out: &mut Output,
 ) -> Result<Code, Failure> {
     let wait = ended(daemon, id);
@@ -307,33 +302,28 @@ async fn watch(
 }
 
 /// SIGINT and SIGTERM as something to wait for.
-struct Signals(AsyncFd<SignalFd>);
+struct Signals(mpsc::UnboundedReceiver<()>);
 
 impl Signals {
+    /// The signals are blocked in this thread and taken by one of their own.
     fn catch() -> Result<Self, Failure> {
+        let cannot = |e: std::io::Error| Failure::failed(format!("cannot catch signals: {e}"));
         let mut set = SigSet::empty();
         set.add(Signal::SIGINT);
         set.add(Signal::SIGTERM);
-        let made = set.thread_block().and_then(|()| {
-            SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
-        });
-        let fd = made.map_err(|e| Failure::failed(format!("cannot catch signals: {e}")))?;
-        AsyncFd::new(fd)
-            .map(Self)
-            .map_err(|e| Failure::failed(format!("cannot wait for signals: {e}")))
+        set.thread_block().map_err(|e| cannot(e.into()))?;
+        let (tell, told) = mpsc::unbounded_channel();
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || while set.wait().is_ok() && tell.send(()).is_ok() {})
+            .map_err(cannot)?;
+        Ok(Self(told))
     }
 
     /// Returns at the next signal; never if signals cannot be read.
-    async fn next(&self) {
-        loop {
-            let Ok(mut guard) = self.0.readable().await else {
-                return std::future::pending().await;
-            };
-            match guard.get_inner().read_signal() {
-                Ok(Some(_)) => return,
-                Ok(None) | Err(nix::errno::Errno::EAGAIN) => guard.clear_ready(),
-                Err(_) => return std::future::pending().await,
-            }
+    async fn next(&mut self) {
+        if self.0.recv().await.is_none() {
+            std::future::pending().await
         }
     }
 }
@@ -355,9 +345,24 @@ mod tests {
     #[test]
     fn options_reach_the_spec() {
         let spec = spec(&[
-            "--name=n", "--worktree=none", "--kind=subagent:h", "--deadline=1h", "--grace=1s",
-            "--stop-signal=INT", "--nice=5", "--cpu-max=50%", "--clean-env", "-E", "A=b", "-d",
-            "/tmp", "--control=frames", "--payload={\"a\":1}", "--", "true", "x",
+            "--name=n",
+            "--worktree=none",
+            "--kind=subagent:h",
+            "--deadline=1h",
+            "--grace=1s",
+            "--stop-signal=INT",
+            "--nice=5",
+            "--cpu-max=50%",
+            "--clean-env",
+            "-E",
+            "A=b",
+            "-d",
+            "/tmp",
+            "--control=frames",
+            "--payload={\"a\":1}",
+            "--",
+            "true",
+            "x",
         ])
         .unwrap();
         assert_eq!(spec.argv, ["true", "x"]);

@@ -1,6 +1,6 @@
 //! `show`: everything known, as KEY=VALUE under the names of the bus properties.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::look;
 use super::status::read_service_json;
@@ -68,7 +68,12 @@ const PROPERTIES: &[(&str, &str)] = &[
 
 /// Keys of the JSON that the table above takes apart.
 const TAKEN: &[&str] = &[
-    "owner", "exit", "cancelled", "tokens", "leftovers", "age_ms",
+    "owner",
+    "exit",
+    "cancelled",
+    "tokens",
+    "leftovers",
+    "age_ms",
 ];
 
 /// Runs the verb.
@@ -100,7 +105,11 @@ pub async fn run(daemon: &Daemon, args: &ShowArgs, out: &mut Output) -> Result<C
         if n > 0 && !args.value {
             out.line("");
         }
-        let known = if args.workers.is_empty() { &[] } else { PROPERTIES };
+        let known = if args.workers.is_empty() {
+            &[]
+        } else {
+            PROPERTIES
+        };
         let pairs = properties(json, known);
         for line in lines(json, &pairs, args) {
             out.line(line);
@@ -115,8 +124,7 @@ fn properties<'a>(json: &'a Value, known: &[(&str, &str)]) -> Vec<(String, Optio
         .iter()
         .map(|(name, place)| ((*name).to_owned(), json.pointer(place)))
         .collect();
-    let empty = Map::new();
-    for (key, value) in json.as_object().unwrap_or(&empty) {
+    for (key, value) in json.as_object().into_iter().flatten() {
         let place = format!("/{key}");
         let shown = known.iter().any(|(_, p)| *p == place) || TAKEN.contains(&key.as_str());
         if known.is_empty() || !shown {
@@ -202,8 +210,14 @@ mod tests {
             "argv": ["a", "b\n"], "outcome": null, "brand_new": 1,
         });
         assert_eq!(shown(&json, &["ExitCode"], false), ["ExitCode=3"]);
-        assert_eq!(shown(&json, &["exit_code", "STATUS"], true), ["3", "exited"]);
-        assert_eq!(shown(&json, &["Held", "Outcome"], false), ["Held=no", "Outcome="]);
+        assert_eq!(
+            shown(&json, &["exit_code", "STATUS"], true),
+            ["3", "exited"]
+        );
+        assert_eq!(
+            shown(&json, &["Held", "Outcome"], false),
+            ["Held=no", "Outcome="]
+        );
         assert_eq!(shown(&json, &["argv"], true), [r#"["a","b\n"]"#]);
         assert_eq!(shown(&json, &["nosuch"], true), Vec::<String>::new());
         assert!(shown(&json, &[], false).contains(&"BrandNew=1".to_owned()));
@@ -212,7 +226,13 @@ mod tests {
     #[test]
     fn every_property_of_the_contract_that_a_view_holds_is_shown() {
         let names: Vec<&str> = PROPERTIES.iter().map(|(name, _)| *name).collect();
-        for name in ["PID", "Worktree", "NextRungTimestamp", "OOMKilled", "Reservation"] {
+        for name in [
+            "PID",
+            "Worktree",
+            "NextRungTimestamp",
+            "OOMKilled",
+            "Reservation",
+        ] {
             assert!(names.contains(&name), "{name}");
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::report::{self, Users, count, dot, leftovers};
-use super::{look, logs};
+use super::{logs, look};
 use crate::client::args::StatusArgs;
 use crate::client::exit::{Asking, Code, Failure};
 use crate::client::link::{Daemon, Tally, failure};
@@ -67,7 +67,9 @@ fn block(worker: &Worker, users: &Users, now: i64, out: &mut Output) {
         name => format!(" - {}", escape(name)),
     };
     out.line(format!("{mark} {}{name}", escape(&worker.id)));
-    let state = out.style.paint(report::paint(worker), &report::state(worker));
+    let state = out
+        .style
+        .paint(report::paint(worker), &report::state(worker));
     field(out, "Status", &format!("{state} {}", since(worker, now)));
     if worker.outcome.is_some() {
         let ending = report::ending(worker);
@@ -82,7 +84,11 @@ fn block(worker: &Worker, users: &Users, now: i64, out: &mut Output) {
             "" => String::new(),
             reason => format!(": {}", escape(reason)),
         };
-        field(out, "Cancelled", &format!("by {by} {}{why}", relative(cancelled.at, now)));
+        field(
+            out,
+            "Cancelled",
+            &format!("by {by} {}{why}", relative(cancelled.at, now)),
+        );
     }
     if let (Some(rung), None) = (&worker.rung, &worker.outcome) {
         let next = worker
@@ -119,7 +125,11 @@ fn details(worker: &Worker, now: i64, out: &mut Output) {
     }
     if worker.tokens.input + worker.tokens.output > 0 {
         let tokens = worker.tokens;
-        field(out, "Tokens", &format!("{} in, {} out", tokens.input, tokens.output));
+        field(
+            out,
+            "Tokens",
+            &format!("{} in, {} out", tokens.input, tokens.output),
+        );
     }
     if worker.restarts > 0 {
         field(out, "Restarts", &worker.restarts.to_string());
@@ -242,8 +252,16 @@ fn summary(service: &Service, now: i64, out: &mut Output) {
     ));
     let started = service.started;
     let since = format!("since {}; {}", absolute(started), relative(started, now));
-    field(out, "State", &format!("{} {since}", out.style.paint(paint, &state)));
-    field(out, "PID", &format!("{} (generation {})", service.pid, service.generation));
+    field(
+        out,
+        "State",
+        &format!("{} {since}", out.style.paint(paint, &state)),
+    );
+    field(
+        out,
+        "PID",
+        &format!("{} (generation {})", service.pid, service.generation),
+    );
     let statuses: Vec<String> = service
         .by_status
         .iter()
@@ -255,17 +273,28 @@ fn summary(service: &Service, now: i64, out: &mut Output) {
         true => rows,
         false => format!("{rows}: {}", statuses.join(", ")),
     };
-    field(out, "Roll", &format!("{} alive; {rows}", count(u64::from(service.n_workers), "worker", "workers")));
+    field(
+        out,
+        "Roll",
+        &format!(
+            "{} alive; {rows}",
+            count(u64::from(service.n_workers), "worker", "workers")
+        ),
+    );
     let grace = span(Duration::from_micros(service.grace_usec));
-    let swept = service
-        .last_reap
-        .map_or("never swept".to_owned(), |at| format!("last sweep {}", relative(at, now)));
+    let swept = service.last_reap.map_or("never swept".to_owned(), |at| {
+        format!("last sweep {}", relative(at, now))
+    });
     field(out, "Collector", &format!("grace {grace}, {swept}"));
     field(out, "Contained", &escape(&service.containment));
     field(out, "State dir", &escape(&service.state_dir));
     if service.n_quarantined > 0 {
         let files = count(u64::from(service.n_quarantined), "file", "files");
-        field(out, "Quarantine", &format!("{files} that could not be read"));
+        field(
+            out,
+            "Quarantine",
+            &format!("{files} that could not be read"),
+        );
     }
     for fault in &service.degraded {
         field(out, "Degraded", &escape(fault));

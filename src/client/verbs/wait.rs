@@ -104,12 +104,7 @@ pub async fn run(daemon: &Rc<Daemon>, args: &WaitArgs, out: &mut Output) -> Resu
     }
 }
 
-async fn wait_all(
-    daemon: &Rc<Daemon>,
-    args: &WaitArgs,
-    tally: &mut Tally,
-    done: &mut Vec<Ended>,
-) {
+async fn wait_all(daemon: &Rc<Daemon>, args: &WaitArgs, tally: &mut Tally, done: &mut Vec<Ended>) {
     let mut waits = JoinSet::new();
     for worker in &args.workers {
         // The id stays with the row; a name may mean another one after the end.
