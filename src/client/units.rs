@@ -73,18 +73,18 @@ fn scaled(number: &str, unit: u64) -> Option<u64> {
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
         return None;
     }
-    let whole: u64 = if whole.is_empty() {
-        0
-    } else {
-        whole.parse().ok()?
-    };
-    let mut value = whole.checked_mul(unit)?;
-    let mut place = unit;
-    for digit in fraction.chars() {
-        place /= 10;
-        value = value.checked_add(u64::from(digit.to_digit(10)?) * place)?;
+    if fraction.len() > 12 {
+        return None;
     }
-    Some(value)
+    let parse = |digits: &str| match digits {
+        "" => Some(0),
+        digits => digits.parse::<u64>().ok(),
+    };
+    let scale = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
+    let part = u128::from(parse(fraction)?) * u128::from(unit) / scale;
+    parse(whole)?
+        .checked_mul(unit)?
+        .checked_add(u64::try_from(part).ok()?)
 }
 
 /// Bytes: a number with an optional binary suffix `K M G T` (also `KiB`, `KB`, `B`).
