@@ -18,6 +18,9 @@ use crate::supervisor::handle::{
 };
 use crate::worker::{Exit, Spec, WorkerId, WorktreeChoice};
 
+/// Bytes of a command line in a list.
+const ARGV_IN_LIST: usize = 2048;
+
 /// A dictionary to be sent.
 pub type Details = BTreeMap<&'static str, Variant<'static>>;
 /// A dictionary that came in.
@@ -571,6 +574,23 @@ pub fn list_row(view: &WorkerView) -> ListRow {
         object_path(view.id),
         more,
     )
+}
+
+/// Command line in a list: 1,000 rows of 1 MiB would be more than a bus carries. The whole one
+/// is in `Status` of that worker and in its CommandLine.
+pub fn short(argv: &[String]) -> Vec<String> {
+    let mut left = ARGV_IN_LIST;
+    let mut out = Vec::new();
+    for argument in argv {
+        if argument.len() >= left {
+            let cut = argument.floor_char_boundary(left);
+            out.push(format!("{}\u{2026}", &argument[..cut]));
+            break;
+        }
+        left -= argument.len() + 1;
+        out.push(argument.clone());
+    }
+    out
 }
 
 /// The leader's pid, 0 for none.
