@@ -24,6 +24,7 @@ use crate::log::{Log, Target, id};
 use crate::registry::Registry;
 use crate::registry::store::Store;
 use crate::registry::writer::Writer;
+use crate::places::{self, Real};
 use crate::service_event;
 use crate::supervisor::reconcile::reconcile;
 use crate::supervisor::signals::Signals;
@@ -36,6 +37,11 @@ use crate::sys::spawn::{Forker, Jobs, forker, main_thread};
 use crate::sys::{privilege, process, signals};
 use crate::worker::Owner;
 
+/// State of the system instance.
+const SYSTEM_STATE: &str = "/var/lib/musterd";
+/// Runtime directory of the system instance.
+const SYSTEM_RUNTIME: &str = "/run/musterd";
+
 /// The command line of `musterd`.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "musterd", version, about = "Calls the roll of the agent workers on this machine")]
@@ -43,6 +49,9 @@ pub struct Options {
     /// A private daemon for this user, under a guardian that outlives it
     #[arg(long)]
     pub embedded: bool,
+    /// A user's own instance: its directories and its configuration, without a guardian
+    #[arg(long)]
+    pub user: bool,
     /// Where the roll is kept
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
@@ -110,6 +119,7 @@ struct Ground {
     store: Arc<Store>,
     registry: Registry,
     tree: Result<Tree, String>,
+    prefix: String,
     quarantined: u32,
     degraded: Vec<String>,
     clock: Option<i64>,
@@ -135,13 +145,20 @@ fn try_run(options: &Options, guardian: Option<DaemonSide>) -> Result<(), Fault>
 }
 
 fn load_config(options: &Options) -> Result<Config, Fault> {
-    let root = options
-        .config_root
-        .clone()
-        .or_else(|| std::env::var_os("MUSTERD_CONFIG_ROOT").map(PathBuf::from))
-        .unwrap_or_else(|| PathBuf::from("/"));
-    let paths = if options.embedded { Paths::user(&root) } else { Paths::of_instance(&root) };
+    let root = options.config_root.clone().or_else(|| places::config_root(&Real));
+    let paths = match (is_user(options), root) {
+        (true, root) => {
+            let home = root.or_else(|| places::config_home(&Real));
+            Paths::user(&home.unwrap_or_else(|| PathBuf::from("/nonexistent")))
+        }
+        (false, root) => Paths::system(&root.unwrap_or_else(|| PathBuf::from("/"))),
+    };
     Ok(Config::load(&paths)?.0)
+}
+
+/// A user's instance, root's private daemon included, or the system's.
+fn is_user(options: &Options) -> bool {
+    options.embedded || options.user
 }
 
 /// Directories, lock, control groups, the roll as it is.
@@ -154,7 +171,7 @@ fn ground(
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),
     };
-    let (state_dir, runtime_dir) = directories(options);
+    let (state_dir, runtime_dir) = directories(options)?;
     private_dir(&state_dir, me)?;
     private_dir(&state_dir.join("output"), me)?;
     private_dir(&runtime_dir, me)?;
@@ -169,11 +186,11 @@ fn ground(
         Cgroup::None => Choice::None,
         Cgroup::Path(path) => Choice::Path(path.clone()),
     };
-    let tree = Tree::find(&choice, &format!("{prefix}{}", own_mark()))
-        .and_then(|tree| tree.enter().map(|()| tree))
-        .map_err(|weaker| weaker.to_string());
+    let tree = own_tree(&choice, &format!("{prefix}{}", own_mark()));
     match (&tree, guardian) {
-        (Ok(tree), Some(side)) => side.tell_tree(tree.root()),
+        (Ok(tree), Some(side)) => side
+            .tell_tree(tree.root())
+            .map_err(|e| Fault::Other(format!("cannot tell the guardian: {e}")))?,
         (Ok(_), None) => {}
         (Err(why), _) => {
             service_event!(WARN, id::CONTAINMENT_WEAK, "containment is weaker: {why}");
@@ -185,7 +202,6 @@ fn ground(
         .read_clock()
         .filter(|mark| process::boot_id().is_ok_and(|boot| boot == mark.boot_id))
         .map(|mark| mark.wall_minus_boot_usec);
-    cgroup::end_old_runs(&choice, &prefix, tree.as_ref().ok());
     clear_runtime(&runtime_dir, me)?;
     let socket = options.socket.clone().unwrap_or_else(|| runtime_dir.join("sock"));
     let idle = options.idle_exit.unwrap_or(config.service.idle_exit);
@@ -199,7 +215,29 @@ fn ground(
         generation: 1,
         config,
     };
-    Ok(Ground { set, store, registry, tree, quarantined, degraded, clock, _lock: lock })
+    Ok(Ground { set, store, registry, tree, prefix, quarantined, degraded, clock, _lock: lock })
+}
+
+fn own_tree(choice: &Choice, name: &str) -> Result<Tree, String> {
+    let mut tree = Tree::find(choice, name).map_err(|weaker| weaker.to_string())?;
+    match tree.enter() {
+        Ok(()) => Ok(tree),
+        Err(error) => {
+            let why = format!("cannot enter {}: {error}", tree.root().display());
+            let _ = tree.remove();
+            Err(why)
+        }
+    }
+}
+
+/// What a life of this daemon left in the hierarchy when nobody cleaned up after it.
+fn end_old_runs(tree: &Tree, prefix: &str) {
+    for old in cgroup::leftovers_of_old_runs(tree.parent(), prefix) {
+        if old != tree.root() {
+            let _ = cgroup::kill(&old);
+            let _ = cgroup::remove(&old);
+        }
+    }
 }
 
 fn lock_fault(error: LockError, dir: &Path) -> Fault {
@@ -212,12 +250,18 @@ fn lock_fault(error: LockError, dir: &Path) -> Fault {
 }
 
 /// State and runtime directory: as told, else as the specification says.
-fn directories(options: &Options) -> (PathBuf, PathBuf) {
-    let env = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let own = crate::client::find::own_directories();
-    let state = options.state_dir.clone().or_else(|| env("MUSTERD_STATE_DIR"));
-    let runtime = options.runtime_dir.clone().or_else(|| env("MUSTERD_RUNTIME_DIR"));
-    (state.unwrap_or(own.0), runtime.unwrap_or(own.1))
+fn directories(options: &Options) -> Result<(PathBuf, PathBuf), Fault> {
+    if !is_user(options) {
+        let state = options.state_dir.clone().unwrap_or_else(|| SYSTEM_STATE.into());
+        let runtime = options.runtime_dir.clone().unwrap_or_else(|| SYSTEM_RUNTIME.into());
+        return Ok((state, runtime));
+    }
+    let own = places::private(&Real);
+    let own = |given: &Option<PathBuf>, part: fn(places::Private) -> PathBuf| match given {
+        Some(path) => Ok(path.clone()),
+        None => own.clone().map(part).map_err(|e| Fault::Usage(e.to_string())),
+    };
+    Ok((own(&options.state_dir, |p| p.state)?, own(&options.runtime_dir, |p| p.runtime)?))
 }
 
 /// Made if missing; refused if somebody else could put something into it.
@@ -339,6 +383,9 @@ async fn run_service(
     let io = |what: &'static str| move |e: std::io::Error| Fault::Other(format!("cannot {what}: {e}"));
     let found = reconcile(&mut ground.registry);
     ground.degraded.extend(found.errors);
+    if let Ok(tree) = &ground.tree {
+        end_old_runs(tree, &ground.prefix);
+    }
     let writer = Writer::start(Arc::clone(&ground.store)).map_err(io("start the writer"))?;
     let socket = ground.set.socket.clone();
     let only_uid = (ground.set.me.uid != 0 || options.embedded).then_some(ground.set.me.uid);

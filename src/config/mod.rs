@@ -7,6 +7,7 @@ mod value;
 use std::time::Duration;
 
 pub use load::{ConfigErrors, Fault, Paths};
+pub(crate) use value::parse_duration;
 pub use value::{Cgroup, Ignored, LogLevel, OutputTarget, Signal, Size, Umask};
 
 use crate::worker::LeftoversPolicy;

@@ -192,6 +192,7 @@ fn begun() -> BoxedStrategy<Row> {
         argv: vec(os_text(), 0..4),
         cwd: path(),
         worktree: option::of(path()),
+        worktree_mount: option::of(path()),
         parent: option::of(id()),
         depth: any::<u32>(),
         started: option::of(timestamp()),

@@ -253,6 +253,7 @@ impl Supervisor {
             row.pgid = Some(pgid);
             row.leaf = leaf;
             row.worktree = prepared.worktree;
+            row.worktree_mount = prepared.worktree_mount;
             row.runtime_dir = prepared.runtime_dir;
             row.output = prepared.output;
         });

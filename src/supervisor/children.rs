@@ -6,7 +6,6 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{Timespec, epoll};
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::handle::Ended;
@@ -101,7 +100,7 @@ impl Children {
             by_pid: HashMap::new(),
             by_kind: BTreeMap::new(),
             next: next.0,
-            poll: AsyncFd::with_interest(poll, Interest::READABLE)?,
+            poll: crate::sys::watch::readable(poll)?,
         })
     }
 
@@ -221,18 +220,23 @@ impl Children {
 
     /// Waits until something is ready and adds all that is to `ready`.
     pub async fn ready(&self, ready: &mut Vec<Ready>) -> io::Result<()> {
-        let mut events = Vec::with_capacity(64);
         loop {
             let mut guard = self.poll.readable().await?;
-            events.clear();
-            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-            let spare = rustix::buffer::spare_capacity(&mut events);
-            match epoll::wait(self.poll.get_ref(), spare, Some(&now)) {
-                Ok(0) => guard.clear_ready(),
-                Ok(_) => break,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
+            if self.look(ready)? {
+                return Ok(());
             }
+            guard.clear_ready();
+        }
+    }
+
+    /// Is anything ready now?
+    fn look(&self, ready: &mut Vec<Ready>) -> io::Result<bool> {
+        let mut events = Vec::with_capacity(64);
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let spare = rustix::buffer::spare_capacity(&mut events);
+        match epoll::wait(self.poll.get_ref(), spare, Some(&now)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
         ready.extend(events.iter().map(|event: &epoll::Event| {
             let data = event.data.u64();
@@ -244,7 +248,7 @@ impl Children {
                 _ => Ready::Helper(node),
             }
         }));
-        Ok(())
+        Ok(!events.is_empty())
     }
 
     /// How many there are.

@@ -10,7 +10,6 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::worker::{Boot, NodeId};
@@ -30,7 +29,7 @@ impl Deadlines {
         Ok(Self {
             queue: BTreeSet::new(),
             at: HashMap::new(),
-            timer: AsyncFd::with_interest(timer, Interest::READABLE)?,
+            timer: crate::sys::watch::readable(timer)?,
         })
     }
 

@@ -2,16 +2,14 @@
 //! row; their exits come to the same loop as everybody's.
 
 use std::ffi::CString;
-use std::future::Future;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::pin::Pin;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Inner, Supervisor};
-use crate::gc::worktree::{HelperIo, HelperLauncher};
+use crate::gc::worktree::{HelperIo, HelperLauncher, Later};
 use crate::sys::cgroup::Leaf;
 use crate::sys::process::signal_group;
 use crate::sys::spawn::{Ids, Image, SpawnError, Started};
@@ -47,10 +45,7 @@ pub(super) struct Launched {
 pub(super) struct Launcher(pub mpsc::UnboundedSender<Inner>);
 
 impl HelperLauncher for Launcher {
-    fn launch(
-        &self,
-        owner: Owner,
-    ) -> Pin<Box<dyn Future<Output = std::io::Result<HelperIo>> + Send>> {
+    fn launch(&self, owner: Owner) -> Later<std::io::Result<HelperIo>> {
         let (reply, answer) = oneshot::channel();
         let sent = self.0.send(Inner::HelperWanted(Wish { owner, reply }));
         Box::pin(async move {

@@ -35,6 +35,7 @@ pub(super) struct Prepared {
     image: Option<Image>,
     pub leaf: Option<Leaf>,
     pub worktree: Option<PathBuf>,
+    pub worktree_mount: Option<PathBuf>,
     pub runtime_dir: Option<PathBuf>,
     pub output: Option<PathBuf>,
     pub unenforced: Vec<String>,
@@ -95,7 +96,8 @@ fn prepare_now(mut job: Job) -> Result<Prepared, StartFault> {
     let mut prepared = Prepared {
         image: None,
         leaf: None,
-        worktree: owned_worktree(&job.spec.worktree, &job.spec.cwd),
+        worktree: None,
+        worktree_mount: None,
         runtime_dir: None,
         output: None,
         unenforced: Vec::new(),
@@ -113,6 +115,7 @@ fn prepare_now(mut job: Job) -> Result<Prepared, StartFault> {
 }
 
 fn fill(prepared: &mut Prepared, job: &mut Job) -> Result<Image, StartFault> {
+    own_worktree(prepared, &job.spec)?;
     match &job.leaf {
         Some(path) => {
             let leaf =
@@ -134,6 +137,24 @@ fn fill(prepared: &mut Prepared, job: &mut Job) -> Result<Image, StartFault> {
     prepared.runtime_dir = Some(runtime.clone());
     let fds = descriptors(prepared, job)?;
     image(job, &runtime, fds)
+}
+
+/// Which worktree the row owns. A working directory that is not there is left for the child to
+/// complain of, which knows the errno.
+fn own_worktree(prepared: &mut Prepared, spec: &Spec) -> Result<(), StartFault> {
+    if spec.worktree == crate::worker::WorktreeChoice::Auto && spec.cwd.metadata().is_err() {
+        return Ok(());
+    }
+    let owned = owned_worktree(&spec.worktree, &spec.cwd).map_err(|why| StartFault {
+        errno: 0,
+        what: format!("cannot tell which worktree the row owns ({why}):"),
+        path: spec.cwd.to_string_lossy().into_owned(),
+    })?;
+    if let Some(owned) = owned {
+        prepared.worktree = Some(owned.path);
+        prepared.worktree_mount = Some(owned.mount);
+    }
+    Ok(())
 }
 
 /// Standard descriptors: what was passed, else nothing to read and the output file to write.

@@ -1,6 +1,5 @@
 //! Signals to the daemon, as a stream of numbers from a signalfd.
 
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::sys::signals::SignalFd;
@@ -16,7 +15,7 @@ impl Signals {
     /// Needs a tokio runtime; the signals must be blocked in all threads.
     pub fn new() -> std::io::Result<Self> {
         let fd = SignalFd::new(&WANTED)?;
-        Ok(Self(AsyncFd::with_interest(fd, Interest::READABLE)?))
+        Ok(Self(crate::sys::watch::readable(fd)?))
     }
 
     /// The next one.

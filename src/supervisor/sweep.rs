@@ -14,7 +14,7 @@ use super::{Inner, Supervisor};
 use crate::gc::decide::{jump_correction, shifted_by_jump};
 use crate::gc::facts::{Decision, KeepReason};
 use crate::gc::report::{Report, ReportRow};
-use crate::gc::worktree::{Prober, ProberOptions};
+use crate::gc::worktree::{ProbeOptions, Prober};
 use crate::gc::{Look, Process, RowFacts, SweepInput, SweepOutcome, Verdict, sweep};
 use crate::registry::record::Loaded;
 use crate::registry::store::ClockMark;
@@ -165,10 +165,10 @@ impl Supervisor {
         let launcher = Arc::new(Launcher(self.inner_in.clone()));
         let probes = Arc::new(Prober::new(
             launcher,
-            ProberOptions {
+            ProbeOptions {
                 ignored: gc.ignored == crate::config::Ignored::Dirty,
                 limit: gc.probe_timeout,
-                parallel: gc.probe_parallel as usize,
+                keep: gc.probe_parallel as usize,
             },
         ));
         let purpose = wanted.purpose;
@@ -200,6 +200,7 @@ impl Supervisor {
             descendants: Vec::new(),
             leaf: row.leaf.clone(),
             worktree: row.worktree.clone(),
+            worktree_mount: row.worktree_mount.clone(),
             cwd: row.cwd.clone(),
             last_judged: self.sweeps.judged.get(&row.id).copied().unwrap_or(0),
             in_scope,

@@ -1,6 +1,7 @@
 //! Low descriptor numbers kept for what is passed to children. A child is cloned with the
 //! daemon's own table (copying a table of 10,000 takes a millisecond) and cuts it off above the
 //! slots as its first act, so what it needs must lie below the cut.
+#![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io;
@@ -79,4 +80,18 @@ impl Slots {
         }
         Ok(())
     }
+}
+
+/// Takes over a descriptor that whoever executed us left open, and moves it above the slots.
+/// Call it before [`Slots::reserve`].
+pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+    if number < 3 {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "is not above 2"));
+    }
+    // SAFETY: only looked at; a number that is not open is an error here.
+    let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
+    let moved = fcntl_dupfd_cloexec(borrowed, 64)?;
+    // SAFETY: nothing in this process owns it: it came with the execution.
+    drop(unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(number) });
+    Ok(moved)
 }

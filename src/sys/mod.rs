@@ -20,6 +20,7 @@ pub mod session;
 pub mod signals;
 pub mod spawn;
 pub mod wait;
+pub mod watch;
 
 use std::io;
 

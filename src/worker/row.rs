@@ -78,6 +78,8 @@ pub struct Row {
     pub cwd: PathBuf,
     /// The worktree it owns (section 4), if it does.
     pub worktree: Option<PathBuf>,
+    /// Where the worktree's file system was mounted when the row was made.
+    pub worktree_mount: Option<PathBuf>,
     /// The worker that asked for it.
     pub parent: Option<WorkerId>,
     /// 0 for a worker asked for from outside.
@@ -163,6 +165,7 @@ impl Row {
             argv: Vec::new(),
             cwd: PathBuf::from("/"),
             worktree: None,
+            worktree_mount: None,
             parent: None,
             depth: 0,
             created,

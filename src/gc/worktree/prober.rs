@@ -32,6 +32,12 @@ pub struct HelperIo {
     pub kill: Box<dyn FnOnce() + Send>,
 }
 
+impl std::fmt::Debug for HelperIo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HelperIo").finish_non_exhaustive()
+    }
+}
+
 /// Starts helpers; the supervisor implements it.
 pub trait HelperLauncher: Send + Sync {
     /// A new helper for this owner.

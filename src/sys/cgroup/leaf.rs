@@ -49,6 +49,12 @@ impl Leaf {
         Ok(Self { path })
     }
 
+    /// Makes a leaf at this path. One that is there already is an error.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        std::fs::create_dir(path)?;
+        Ok(Self::at(path.to_owned()))
+    }
+
     /// Its directory.
     pub fn path(&self) -> &Path {
         &self.path

@@ -23,6 +23,20 @@ pub fn of_process(pid: Pid) -> io::Result<PathBuf> {
     mount::parse_own(&std::fs::read(format!("/proc/{pid}/cgroup"))?)
 }
 
+/// The directory of a cgroup that [`Leaf::rel`] named. `NotFound` where no mount shows it.
+pub fn absolute(cgroup: &Path) -> io::Result<PathBuf> {
+    mount::directory_of(cgroup)
+}
+
+/// Has a cgroup that [`Leaf::rel`] named processes in it? `None` if there is no such cgroup.
+pub fn populated(cgroup: &Path) -> io::Result<Option<bool>> {
+    match absolute(cgroup).and_then(Leaf::open).and_then(|leaf| leaf.populated()) {
+        Ok(populated) => Ok(Some(populated)),
+        Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Trees of earlier runs under `parent` (the directory that [`Tree::parent`] tells), by their
 /// prefix of the run name. Empty ones can be removed with [`remove`]; what still runs in others
 /// ends with [`kill`].

@@ -68,6 +68,14 @@ pub(super) fn own() -> io::Result<(PathBuf, bool)> {
         })
 }
 
+/// The directory of a cgroup, on whichever mount shows it.
+pub(super) fn directory_of(cgroup: &Path) -> io::Result<PathBuf> {
+    all()?
+        .iter()
+        .find_map(|mount| mount.directory(cgroup))
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no mount shows this cgroup"))
+}
+
 /// The cgroup of a directory, as the kernel names it.
 pub(super) fn cgroup_of(directory: &Path) -> Option<PathBuf> {
     // The innermost mount is the one that is seen.

@@ -42,6 +42,8 @@ pub struct Tree {
     /// Made by us under another's group, hence removed with us.
     embedded: bool,
     controllers: Vec<String>,
+    /// The cgroup of the workers' directory, as the kernel names it.
+    rel: Option<PathBuf>,
 }
 
 /// What [`Choice::Auto`] comes to.
@@ -66,10 +68,11 @@ impl Tree {
             Place::Unit(unit) => (unit, false),
             Place::Below(parent) => (parent.join(embedded_name(run_name)), true),
         };
-        let tree = Self {
+        let mut tree = Self {
             root,
             embedded,
             controllers: Vec::new(),
+            rel: None,
         };
         tree.make().map_err(|e| {
             let _ = tree.remove_empty();
@@ -78,6 +81,7 @@ impl Tree {
                 tree.root.display()
             ))
         })?;
+        tree.rel = mount::cgroup_of(&tree.workers());
         Ok(tree)
     }
 
@@ -137,6 +141,17 @@ impl Tree {
             Err(e) => Err(e),
             Ok(()) => Ok(leaf),
         }
+    }
+
+    /// Where a leaf of this name lies, made or not.
+    pub fn leaf_path(&self, name: &str) -> PathBuf {
+        self.workers().join(name)
+    }
+
+    /// The name of the leaf that a cgroup ([`super::of_process`]) lies in, if it is one of ours.
+    pub fn leaf_name_of(&self, cgroup: &Path) -> Option<String> {
+        let below = cgroup.strip_prefix(self.rel.as_ref()?).ok()?;
+        Some(below.components().next()?.as_os_str().to_str()?.to_owned())
     }
 
     /// Its top directory.
