@@ -17,6 +17,9 @@ pub mod signals;
 pub mod spawn;
 pub mod wait;
 
+#[cfg(test)]
+mod testing;
+
 use std::io;
 
 /// The one door for errno: -1 becomes the error of the calling thread.

@@ -33,6 +33,9 @@ const RETRY_TOTAL: Duration = Duration::from_millis(200);
 /// How long the main thread may take to answer once its child was killed.
 const ANSWER_AFTER_KILL: Duration = Duration::from_secs(2);
 
+/// How long a killed child is waited for; then it is left to whoever looks for strangers.
+const BURY_LIMIT: Duration = Duration::from_secs(2);
+
 /// Starts processes from anywhere; the work is done by [`main_thread`].
 #[derive(Debug, Clone)]
 pub struct Forker {
@@ -52,7 +55,7 @@ enum Job {
     Start {
         image: Box<Image>,
         watch: Arc<Watch>,
-        answer: oneshot::Sender<Answer>,
+        answer: oneshot::Sender<Unclaimed>,
     },
     Stop,
 }
@@ -138,7 +141,7 @@ impl Forker {
         let mut wait = self.limit;
         loop {
             if let Ok(answer) = tokio::time::timeout(wait, &mut answer).await {
-                return answer.unwrap_or_else(|_| Err(failed(Stage::Stopped)));
+                return claimed(answer).unwrap_or_else(|| Err(failed(Stage::Stopped)));
             }
             let running = watch.state().running;
             match running.map(|since| self.limit.saturating_sub(since.elapsed())) {
@@ -154,9 +157,9 @@ impl Forker {
         }
         watch.give_up();
         match tokio::time::timeout(ANSWER_AFTER_KILL, answer).await {
-            Ok(Ok(answer)) => answer,
+            Ok(answer) => claimed(answer).unwrap_or_else(|| Err(failed(Stage::Stopped))),
             // It does not even die (D state). The main thread reaps it when it does.
-            _ => Err(failed(Stage::TimedOut)),
+            Err(_) => Err(failed(Stage::TimedOut)),
         }
     }
 
@@ -181,17 +184,31 @@ pub fn main_thread(mut jobs: Jobs) {
             continue;
         }
         let started = jobs.start(&image, &watch);
-        if let Err(Ok(unwanted)) = answer.send(started) {
-            end(&unwanted);
-        }
+        // Not sent or not read: ended by its drop.
+        let _ = answer.send(Unclaimed(Some(started)));
     }
 }
 
-/// Nobody took the new process: end it and what it may have started.
-fn end(started: &Started) {
-    let _ = started.process.signal(libc::SIGKILL);
-    let _ = signal_group(started.pgid, libc::SIGKILL);
-    let _ = wait::reap_ending(started.process.as_fd());
+/// An answer on its way. If nobody takes it, the new process is ended with what it started.
+struct Unclaimed(Option<Answer>);
+
+impl Unclaimed {
+    fn claim(mut self) -> Option<Answer> {
+        self.0.take()
+    }
+}
+
+fn claimed(answer: Result<Unclaimed, oneshot::error::RecvError>) -> Option<Answer> {
+    answer.ok().and_then(Unclaimed::claim)
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if let Some(Ok(started)) = &self.0 {
+            let _ = signal_group(started.pgid, libc::SIGKILL);
+            bury(started.process.as_fd());
+        }
+    }
 }
 
 /// The child's way into its leaf, opened by the parent.
@@ -380,8 +397,10 @@ fn outcome(image: &Image, child: &Child, cloned: Cloned) -> Answer {
 /// Kills and reaps a child that is of no use.
 fn bury(pidfd: BorrowedFd<'_>) {
     let _ = signal_fd(pidfd, libc::SIGKILL);
-    let _ = exits_within(pidfd, Duration::from_secs(2));
-    let _ = wait::reap_ending(pidfd);
+    // Bounded, since an unclaimed one is buried by the event loop.
+    if exits_within(pidfd, BURY_LIMIT) {
+        let _ = wait::reap(pidfd);
+    }
 }
 
 fn path_of(image: &Image, stage: Stage, candidate: u32) -> String {

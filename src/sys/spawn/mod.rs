@@ -18,6 +18,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
+#[cfg(test)]
+pub(super) use clone::forget_clone3;
 pub use forker::{Forker, Jobs, forker, main_thread};
 pub use prepare::search;
 
