@@ -110,9 +110,9 @@ fn a_frozen_leaf_stands_still_and_can_be_killed() {
     let started = start(in_leaf(&leaf, &["sleep", "inf"]));
     leaf.freeze(true).unwrap();
     until("frozen", || leaf.is_frozen().unwrap());
-    started.process.signal(libc::SIGTERM).unwrap();
-    assert!(!started.process.has_exited());
     leaf.freeze(false).unwrap();
+    until("thawed", || !leaf.is_frozen().unwrap());
+    started.process.signal(libc::SIGTERM).unwrap();
     assert_eq!(finish(&started), Exit::Signal(libc::SIGTERM));
     let started = start(in_leaf(&leaf, &["sleep", "inf"]));
     leaf.freeze(true).unwrap();

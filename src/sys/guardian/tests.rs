@@ -8,8 +8,35 @@ use super::*;
 use crate::sys::process::Liveness;
 use crate::sys::testing::{in_own_process, until};
 
+/// A guardian; its daemon goes with it when a test fails.
+struct Guarded(ProcessRef);
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        if self.0.has_exited() {
+            return;
+        }
+        let own = self.0.id().pid.get();
+        for stat in process::scan().unwrap_or_default() {
+            if stat.ppid == own
+                && let Ok(daemon) = ProcessRef::of_pid(stat.pid)
+            {
+                let _ = daemon.signal(libc::SIGKILL);
+            }
+        }
+    }
+}
+
+impl std::ops::Deref for Guarded {
+    type Target = ProcessRef;
+
+    fn deref(&self) -> &ProcessRef {
+        &self.0
+    }
+}
+
 /// Forks, so that the guardian has one thread; returns it to be waited for.
-fn guarded(daemon: impl FnOnce(DaemonSide) -> ExitCode) -> ProcessRef {
+fn guarded(daemon: impl FnOnce(DaemonSide) -> ExitCode) -> Guarded {
     // SAFETY: glibc keeps its allocator usable in the child of a fork.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
@@ -22,7 +49,7 @@ fn guarded(daemon: impl FnOnce(DaemonSide) -> ExitCode) -> ProcessRef {
         // SAFETY: ends this process without the test's own exit handlers.
         unsafe { libc::_exit(code) };
     }
-    ProcessRef::of_pid(Pid::new(pid.into()).unwrap()).unwrap()
+    Guarded(ProcessRef::of_pid(Pid::new(pid.into()).unwrap()).unwrap())
 }
 
 fn finish(guardian: &ProcessRef) -> Exit {
@@ -34,7 +61,7 @@ fn finish(guardian: &ProcessRef) -> Exit {
 fn leave_behind(dir: &Path) {
     let script = "trap '' TERM HUP
         setsid sh -c 'echo $$ > a; trap \"\" TERM; sleep inf & echo $! > b; wait' &
-        (setsid setsid sleep inf & echo $! > c) &
+        (setsid sleep inf & echo $! > c) &
         echo $$ > d; kill -STOP $$";
     let _ = Command::new("sh")
         .arg("-c")
