@@ -11,7 +11,7 @@ use super::fdslots::Slots;
 use super::process::exits_within;
 use super::spawn::{Forker, Image, SpawnError, Started, forker as new_pair, main_thread, search};
 use super::{signals, wait};
-use crate::worker::Exit;
+use crate::worker::{Exit, Pid};
 
 pub(super) const LONG: Duration = Duration::from_secs(30);
 const OWN: &str = "MUSTERD_TEST_OWN";
@@ -116,4 +116,14 @@ pub(super) fn own_process(test: &str) -> Command {
 /// Are we in the process of [`own_process`]?
 pub(super) fn is_own_process(test: &str) -> bool {
     std::env::var(OWN).is_ok_and(|own| own == test)
+}
+
+/// A value of `/proc/PID/status`.
+pub(super) fn status_line(pid: Pid, key: &str) -> String {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key))
+        .unwrap();
+    line.trim_start_matches(':').trim().to_owned()
 }

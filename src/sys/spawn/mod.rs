@@ -2,15 +2,18 @@
 //! thread runs [`main_thread`] and does nothing but fork, since the parent-death signal belongs
 //! to the thread that forked (prctl(2)) and a child that hangs before exec must block no loop.
 //!
-//! [`forker`](self::forker) has the two ends, [`child`] the code between clone and exec,
-//! [`clone`] the system call itself.
+//! `forker.rs` has the two ends, `attempt.rs` one start, `prepare.rs` what the child is given,
+//! `child.rs` the code between clone and exec, `clone.rs` the system call itself.
 
+mod attempt;
 mod child;
 mod clone;
 mod forker;
 mod prepare;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_owner;
 
 use std::ffi::CString;
 use std::fmt;
