@@ -214,12 +214,10 @@ fn without_clone3_the_leaf_is_joined_before_exec() {
     let leaf = tree.leaf("w-1").unwrap();
     let started = start(in_leaf(&leaf, &["sleep", "inf"]));
     assert_eq!(of_process(started.pgid).unwrap(), leaf.rel());
-    assert_eq!(
-        fs::read_dir(format!("/proc/{}/fd", started.pgid))
-            .unwrap()
-            .count(),
-        3
-    );
+    let fds = format!("/proc/{}/fd", started.pgid);
+    until("three descriptors", || {
+        fs::read_dir(&fds).unwrap().count() == 3
+    });
     end(&started);
     done(tree);
 }

@@ -95,7 +95,8 @@ pub struct Rlimit {
     pub hard: u64,
 }
 
-/// A process that executes its image. It stays a zombie until [`super::wait::reap`] takes it.
+/// A process that executes its image. Its name, environment and closed descriptors show in
+/// `/proc` an instant later. It stays a zombie until [`super::wait::reap`] takes it.
 #[derive(Debug)]
 pub struct Started {
     /// Identity and pidfd.
