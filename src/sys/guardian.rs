@@ -220,3 +220,6 @@ fn exit_code(exit: Exit) -> ExitCode {
     };
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
+
+#[cfg(test)]
+mod tests;

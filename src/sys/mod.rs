@@ -22,6 +22,9 @@ pub mod spawn;
 pub mod wait;
 pub mod watch;
 
+#[cfg(test)]
+mod testing;
+
 use std::io;
 
 /// The one door for errno: -1 becomes the error of the calling thread.

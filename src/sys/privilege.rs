@@ -33,7 +33,7 @@ pub fn raise_nofile() -> spawn::Rlimit {
         tracing::warn!(%error, "cannot raise the limit of open files");
     }
     spawn::Rlimit {
-        resource: libc::RLIMIT_NOFILE as u32,
+        resource: libc::RLIMIT_NOFILE,
         soft: old.current.unwrap_or(u64::MAX),
         hard,
     }

@@ -277,3 +277,6 @@ fn unreadable(pidfd: BorrowedFd<'_>, pid: Pid, error: &io::Error) -> OpenError {
 fn unknown(what: &str, error: &io::Error) -> OpenError {
     OpenError::Unknown(format!("{what}: {error}"))
 }
+
+#[cfg(test)]
+mod tests;

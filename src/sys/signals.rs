@@ -117,3 +117,22 @@ fn set_of(signals: &[i32]) -> libc::sigset_t {
         set.assume_init()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blocked_signal_comes_by_the_descriptor_once_and_with_its_sender() {
+        // Only in this test's own thread, which ends with it.
+        block_all().unwrap();
+        let signals = SignalFd::new(&[libc::SIGUSR1]).unwrap();
+        assert_eq!(signals.next().unwrap(), None);
+        // SAFETY: to this thread alone, where it is blocked.
+        unsafe { libc::raise(libc::SIGUSR1) };
+        let received = signals.next().unwrap().unwrap();
+        assert_eq!(received.signal, libc::SIGUSR1);
+        assert_eq!(u32::try_from(received.pid), Ok(std::process::id()));
+        assert_eq!(signals.next().unwrap(), None);
+    }
+}

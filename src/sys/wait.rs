@@ -19,14 +19,6 @@ pub fn reap(pidfd: BorrowedFd<'_>) -> io::Result<Option<Exit>> {
     waitid(pidfd, libc::WNOHANG)
 }
 
-/// Takes the end of a child that is known to be ending. Blocks.
-pub(super) fn reap_ending(pidfd: BorrowedFd<'_>) -> io::Result<Exit> {
-    match waitid(pidfd, 0)? {
-        Some(exit) => Ok(exit),
-        None => Err(io::ErrorKind::WouldBlock.into()),
-    }
-}
-
 fn waitid(pidfd: BorrowedFd<'_>, flags: i32) -> io::Result<Option<Exit>> {
     let id = libc::id_t::try_from(pidfd.as_raw_fd()).map_err(io::Error::other)?;
     loop {

@@ -11,6 +11,9 @@ mod tree;
 use std::io;
 use std::path::{Path, PathBuf};
 
+#[cfg(test)]
+pub(super) use tests::place as test_place;
+
 pub use leaf::{Leaf, Removed, read_populated};
 pub(super) use tree::workers_of;
 pub use tree::{Choice, Tree, Weaker};

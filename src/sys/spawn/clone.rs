@@ -94,7 +94,7 @@ pub(super) fn clone3_usable() -> bool {
     !NO_CLONE3.load(Ordering::Relaxed)
 }
 
-pub(super) fn forget_clone3() {
+pub(in crate::sys) fn forget_clone3() {
     NO_CLONE3.store(true, Ordering::Relaxed);
 }
 

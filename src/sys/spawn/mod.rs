@@ -2,15 +2,18 @@
 //! thread runs [`main_thread`] and does nothing but fork, since the parent-death signal belongs
 //! to the thread that forked (prctl(2)) and a child that hangs before exec must block no loop.
 //!
-//! [`forker`](self::forker) has the two ends, [`child`] the code between clone and exec,
-//! [`clone`] the system call itself.
+//! `forker.rs` has the two ends, `attempt.rs` one start, `prepare.rs` what the child is given,
+//! `child.rs` the code between clone and exec, `clone.rs` the system call itself.
 
+mod attempt;
 mod child;
 mod clone;
 mod forker;
 mod prepare;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_owner;
 
 use std::ffi::CString;
 use std::fmt;
@@ -18,6 +21,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
+#[cfg(test)]
+pub(super) use clone::forget_clone3;
 pub use forker::{Forker, Jobs, forker, main_thread};
 pub use prepare::search;
 
@@ -90,7 +95,8 @@ pub struct Rlimit {
     pub hard: u64,
 }
 
-/// A process that executes its image. It stays a zombie until [`super::wait::reap`] takes it.
+/// A process that executes its image. Its name, environment and closed descriptors show in
+/// `/proc` an instant later. It stays a zombie until [`super::wait::reap`] takes it.
 #[derive(Debug)]
 pub struct Started {
     /// Identity and pidfd.
