@@ -1,10 +1,12 @@
 //! Methods of the manager: convert, ask, convert. What a caller may do is decided by the
 //! supervisor; [`Call::ask`] fetches a right it lacks.
 
-use super::convert::{self, FORGET_KEYS, NO_KEYS, Received};
+use super::convert::{self, FORGET_KEYS};
+use super::dict::{Dict, NO_KEYS, Received};
 use super::dispatch::Call;
 use super::errors::{Code, Failure};
 use super::object_path;
+use super::spec::spec_from_dict;
 use crate::supervisor::handle::{CancelOptions, ListFilter, Stdio, WorkerView};
 use crate::supervisor::refused::Refused;
 use crate::worker::{Pid, Spec};
@@ -59,7 +61,7 @@ fn copy(stdio: &Stdio) -> std::io::Result<Stdio> {
 }
 
 async fn spawn(call: &Call<'_>) -> Result<Message, Failure> {
-    let (spec, stdio): (Spec, Stdio) = convert::spec_from_dict(call.arguments()?)?;
+    let (spec, stdio): (Spec, Stdio) = spec_from_dict(call.arguments()?)?;
     // Parent and depth come from the caller's process (section 5).
     if call.who.has_gone() {
         return Err(Refused::CallerGone.into());
@@ -144,7 +146,7 @@ pub async fn cancel(
 
 async fn wait(call: &Call<'_>) -> Result<Message, Failure> {
     let (worker, options): (String, Received) = call.arguments()?;
-    convert::Dict::checked("Wait", options, NO_KEYS)?;
+    Dict::checked("Wait", options, NO_KEYS)?;
     let ask = |caller| call.handle().wait(caller, worker.clone());
     let ended = call.ask(ask).await?;
     call.reply(&convert::ended(&ended))
@@ -158,7 +160,7 @@ pub async fn kill(
     signal: i32,
     options: Received,
 ) -> Result<Message, Failure> {
-    convert::Dict::checked("Kill", options, NO_KEYS)?;
+    Dict::checked("Kill", options, NO_KEYS)?;
     let whom = convert::whom_from_word(whom)?;
     let range = 1..=64;
     if !range.contains(&signal) {
@@ -172,7 +174,7 @@ pub async fn kill(
 
 async fn freeze(call: &Call<'_>, what: &'static str, frozen: bool) -> Result<Message, Failure> {
     let (worker, options): (String, Received) = call.arguments()?;
-    convert::Dict::checked(what, options, NO_KEYS)?;
+    Dict::checked(what, options, NO_KEYS)?;
     let ask = |caller| call.handle().freeze(caller, worker.clone(), frozen);
     call.ask(ask).await?;
     call.reply(&())
@@ -187,7 +189,7 @@ async fn reap(call: &Call<'_>) -> Result<Message, Failure> {
 
 async fn hold(call: &Call<'_>) -> Result<Message, Failure> {
     let (worker, held, options): (String, bool, Received) = call.arguments()?;
-    convert::Dict::checked("Hold", options, NO_KEYS)?;
+    Dict::checked("Hold", options, NO_KEYS)?;
     let ask = |caller| call.handle().hold(caller, worker.clone(), held);
     call.ask(ask).await?;
     call.reply(&())
@@ -195,7 +197,7 @@ async fn hold(call: &Call<'_>) -> Result<Message, Failure> {
 
 async fn forget(call: &Call<'_>) -> Result<Message, Failure> {
     let (worker, options): (String, Received) = call.arguments()?;
-    let mut options = convert::Dict::checked("Forget", options, FORGET_KEYS)?;
+    let mut options = Dict::checked("Forget", options, FORGET_KEYS)?;
     let force = options.take("force")?.unwrap_or_default();
     let ask = |caller| call.handle().forget(caller, worker.clone(), force);
     call.ask(ask).await?;
@@ -204,7 +206,7 @@ async fn forget(call: &Call<'_>) -> Result<Message, Failure> {
 
 async fn restore(call: &Call<'_>) -> Result<Message, Failure> {
     let (worker, options): (String, Received) = call.arguments()?;
-    convert::Dict::checked("Restore", options, NO_KEYS)?;
+    Dict::checked("Restore", options, NO_KEYS)?;
     let ask = |caller| call.handle().restore(caller, worker.clone());
     let id = call.ask(ask).await?;
     call.reply(&object_path(id))

@@ -10,14 +10,17 @@ pub mod client;
 mod connection;
 pub mod contract;
 pub mod convert;
+pub mod dict;
 mod dispatch;
 pub mod errors;
 mod kind;
 mod manager;
 mod peer;
 mod properties;
+mod replies;
 mod signals;
 mod socket;
+pub mod spec;
 mod standard;
 mod worker;
 

@@ -11,7 +11,8 @@ use tokio::time::Instant;
 use zbus::{Connection, Message, Variant};
 
 use super::connection::Link;
-use super::convert::{Details, put, put_exit};
+use super::convert::put_exit;
+use super::dict::{Details, put};
 use super::properties::{News, Source, Told};
 use super::{MANAGER, OBJECT, object_path};
 use crate::supervisor::handle::{Caller, Change, Handle, Right};

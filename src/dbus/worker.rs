@@ -2,7 +2,7 @@
 
 use zbus::Message;
 
-use super::convert::Received;
+use super::dict::Received;
 use super::dispatch::Call;
 use super::errors::Failure;
 use super::manager;

@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
 use musterd::dbus::client::CallError;
-use musterd::dbus::convert::{SPAWN_KEYS, spec_from_dict, spec_to_dict};
 use musterd::dbus::errors::Code;
+use musterd::dbus::spec::{SPAWN_KEYS, spec_from_dict, spec_to_dict};
 use musterd::dbus::{MANAGER, OBJECT};
 use musterd::supervisor::handle::Stdio;
 use musterd::supervisor::refused::Refused;
