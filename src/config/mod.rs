@@ -2,6 +2,8 @@
 //! Specification section 14.
 
 mod load;
+#[cfg(test)]
+mod tests;
 mod value;
 
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use tokio::sync::oneshot;
 
@@ -58,6 +58,35 @@ enum Move {
 enum Step {
     Write(String, Vec<Waiter>),
     Move(Move, Waiter),
+}
+
+/// Syncs of one batch that run at the same time.
+const SYNCS: usize = 8;
+
+/// Each sync waits for a commit of the file system's journal and for a flush of the disk's
+/// cache. Those of several threads are merged by the kernel, those of one are not.
+fn sync_all(files: &[BorrowedFd<'_>], disk: &dyn Disk) -> Vec<io::Result<()>> {
+    let sync = |part: &[BorrowedFd<'_>]| part.iter().map(|f| disk.sync(*f)).collect::<Vec<_>>();
+    if files.len() < 4 {
+        return sync(files);
+    }
+    let (own, others) = files.split_at(files.len().div_ceil(SYNCS));
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = others
+            .chunks(own.len())
+            .map(|part| {
+                let thread = std::thread::Builder::new().spawn_scoped(scope, move || sync(part));
+                (part, thread)
+            })
+            .collect();
+        let mut results = sync(own);
+        for (part, thread) in threads {
+            // Without a thread, or with one that ended early, this one does the part.
+            let done = thread.ok().and_then(|thread| thread.join().ok());
+            results.extend(done.unwrap_or_else(|| sync(part)));
+        }
+        results
+    })
 }
 
 /// Waiting steps, in order for each id.
@@ -178,10 +207,8 @@ impl Batch {
             }
         }
         let mut renamed = Vec::new();
-        let synced: Vec<_> = files
-            .iter()
-            .map(|(_, _, _, file)| disk.sync(file.as_fd()))
-            .collect();
+        let fds: Vec<_> = files.iter().map(|(_, _, _, file)| file.as_fd()).collect();
+        let synced = sync_all(&fds, disk);
         for ((id, name, temporary, _), synced) in files.iter().zip(synced) {
             match synced.and_then(|()| disk.rename(rows, temporary, name)) {
                 Ok(()) => renamed.push(*id),
