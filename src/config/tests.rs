@@ -2,8 +2,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::value::{parse_duration, show_duration};
-use super::{Cgroup, Config, ConfigErrors, Ignored, LogLevel, Paths, Signal, Size, Umask};
+use super::{
+    Cgroup, Config, ConfigErrors, Ignored, LogLevel, Paths, Signal, Size, Umask, parse_duration,
+    show_duration,
+};
 use crate::worker::LeftoversPolicy;
 
 const SHIPPED: &str = include_str!("../../config/musterd.toml");

@@ -171,10 +171,13 @@ impl Batch {
             .filter(|(_, steps)| matches!(steps.front(), Some(Step::Write(..))))
             .map(|(id, _)| *id)
             .collect();
-        ids.chunks(AT_ONCE).fold(Ok(()), |first, ids| {
+        let mut first = Ok(());
+        for ids in ids.chunks(AT_ONCE) {
+            // One that fails keeps nobody else's row from the disk.
             let this = self.write_some(ids, store, disk);
-            first.and(this)
-        })
+            first = first.and(this);
+        }
+        first
     }
 
     /// All files, then all syncs, all renames, and one sync of the directory. Those that failed
