@@ -1,4 +1,3 @@
-
 use std::sync::{Condvar, Mutex};
 
 use super::*;

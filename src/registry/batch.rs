@@ -134,11 +134,17 @@ impl Batch {
     }
 
     /// Carries out all steps. What is still to be written after a fault stays; the first fault
-    /// is answered.
-    pub(super) fn carry_out(&mut self, store: &Store, disk: &dyn Disk) -> Result<(), Fault> {
+    /// is answered. `told` hears of a fault before the waiters do, so that whoever is refused
+    /// sees the reason.
+    pub(super) fn carry_out(
+        &mut self,
+        store: &Store,
+        disk: &dyn Disk,
+        told: &dyn Fn(&Fault),
+    ) -> Result<(), Fault> {
         let mut worst = None;
         while !self.rows.is_empty() {
-            let wrote = self.write_fronts(store, disk);
+            let wrote = self.write_fronts(store, disk, told);
             let failed = wrote.is_err();
             worst = worst.or(wrote.err());
             self.fail_behind_writes(worst.as_ref());
@@ -154,6 +160,7 @@ impl Batch {
                 Err(error) => {
                     let path = store.path().join("clock.toml");
                     let fault = Fault::new(format!("cannot write {}", path.display()), &error);
+                    told(&fault);
                     answer(waiters, Err(&fault));
                     self.clock = Some((mark, Vec::new()));
                     worst = worst.or(Some(fault));
@@ -164,7 +171,12 @@ impl Batch {
     }
 
     /// Writes every id whose next step is a write, some at a time.
-    fn write_fronts(&mut self, store: &Store, disk: &dyn Disk) -> Result<(), Fault> {
+    fn write_fronts(
+        &mut self,
+        store: &Store,
+        disk: &dyn Disk,
+        told: &dyn Fn(&Fault),
+    ) -> Result<(), Fault> {
         let ids: Vec<WorkerId> = self
             .rows
             .iter()
@@ -174,20 +186,22 @@ impl Batch {
         let mut first = Ok(());
         for ids in ids.chunks(AT_ONCE) {
             // One that fails keeps nobody else's row from the disk.
-            let this = self.write_some(ids, store, disk);
-            first = first.and(this);
+            let results = self.write_some(ids, store, disk);
+            if let Some(fault) = results.values().find_map(|r| r.as_ref().err()) {
+                told(fault);
+            }
+            first = first.and(self.settle_writes(results));
         }
         first
     }
 
-    /// All files, then all syncs, all renames, and one sync of the directory. Those that failed
-    /// stay at the front, without waiters.
+    /// All files, then all syncs, all renames, and one sync of the directory.
     fn write_some(
-        &mut self,
+        &self,
         ids: &[WorkerId],
         store: &Store,
         disk: &dyn Disk,
-    ) -> Result<(), Fault> {
+    ) -> BTreeMap<WorkerId, Result<(), Fault>> {
         let rows = store.rows.as_fd();
         let fault = |id: WorkerId, error: &io::Error| {
             let path = store.path().join("rows").join(file_name(id));
@@ -228,9 +242,10 @@ impl Batch {
                 results.insert(id, result);
             }
         }
-        self.settle_writes(results)
+        results
     }
 
+    /// Answers the waiters. Writes that failed stay at the front, without waiters.
     fn settle_writes(
         &mut self,
         results: BTreeMap<WorkerId, Result<(), Fault>>,
