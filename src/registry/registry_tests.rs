@@ -208,7 +208,9 @@ fn an_id_is_on_the_roll_once() {
 
 #[test]
 fn a_row_takes_little_memory() {
-    assert!(size_of::<Entry>() <= 1100, "{}", size_of::<Entry>());
+    // 1.5 KiB for a finished row leaves so much for its texts and its places in the indexes.
+    let size = size_of::<Row>() + size_of::<Entry>();
+    assert!(size <= 900, "{size}");
 }
 
 #[derive(Debug, Clone)]

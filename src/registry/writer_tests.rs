@@ -192,10 +192,6 @@ fn a_full_disk_keeps_the_old_file_and_everything_is_written_when_space_returns()
     );
     assert_eq!(bench.text("rows", 1).as_deref(), Some("old"));
     assert!(bench.writer.flush().blocking_recv().unwrap().is_err());
-    assert_eq!(
-        fs::read_dir(bench.dir.path().join("rows")).unwrap().count(),
-        1
-    );
 
     let tried = bench.switches.creates.load(Ordering::SeqCst);
     wait_until("it is tried again", || {
@@ -215,7 +211,9 @@ fn the_next_job_tries_what_failed_at_once() {
     bench.switches.broken_sync.store(true, Ordering::SeqCst);
     let result = bench.write(1, "one").blocking_recv().unwrap();
     assert_eq!(errno_of(result), Some(libc::EIO));
-    assert_eq!(bench.text("rows", 1), None);
+    // Nothing half-written is left behind either.
+    let rows = bench.dir.path().join("rows");
+    assert_eq!(fs::read_dir(rows).unwrap().count(), 0);
     bench.switches.broken_sync.store(false, Ordering::SeqCst);
     bench.write(2, "two").blocking_recv().unwrap().unwrap();
     bench.writer.flush().blocking_recv().unwrap().unwrap();
@@ -243,7 +241,7 @@ fn stop_writes_everything_or_says_that_it_could_not() {
 
     let bench = Bench::new(NEVER);
     bench.switches.full.store(true, Ordering::SeqCst);
-    let _ = bench.write(1, "x");
+    drop(bench.write(1, "x"));
     assert_eq!(errno_of(bench.writer.stop()), Some(libc::ENOSPC));
 }
 
@@ -251,7 +249,7 @@ fn stop_writes_everything_or_says_that_it_could_not() {
 fn a_reap_comes_after_the_writes_before_it_and_a_restore_brings_the_row_back() {
     let bench = Bench::new(NEVER);
     bench.hold(true);
-    let _ = bench.write(9, "x");
+    drop(bench.write(9, "x"));
     let jobs = [
         bench.write(1, "a"),
         bench.write(1, "b"),
@@ -265,7 +263,7 @@ fn a_reap_comes_after_the_writes_before_it_and_a_restore_brings_the_row_back() {
     assert_eq!(bench.text("reaped", 1).as_deref(), Some("b"));
 
     bench.hold(true);
-    let _ = bench.write(9, "y");
+    drop(bench.write(9, "y"));
     let jobs = [
         bench.writer.submit(Job::Restore(id(1))),
         bench.write(1, "c"),
@@ -342,7 +340,7 @@ fn a_reap_behind_a_failed_write_fails_and_is_not_done_later() {
     bench.write(1, "old").blocking_recv().unwrap().unwrap();
     bench.switches.read_only.store(true, Ordering::SeqCst);
     bench.hold(true);
-    let _ = bench.write(9, "x");
+    drop(bench.write(9, "x"));
     let jobs = [
         bench.write(1, "new"),
         bench.writer.submit(Job::Reap(id(1))),
@@ -379,11 +377,10 @@ fn the_clock_mark_is_written_and_tried_again() {
     bench.writer.stop().unwrap();
 }
 
-/// Durable writes: one at a time, and a hundred at once. Prints; asserts only what no noise of
-/// a shared machine turns around.
 #[test]
+#[ignore = "measures a disk: run it alone, with TMPDIR on that disk"]
 fn a_batch_is_cheaper_than_its_writes_one_by_one() {
-    let dir = tempfile::tempdir_in(".").unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let store = Arc::new(Store::open(dir.path()).unwrap());
     let writer = Writer::start(store).unwrap();
     let text = "x".repeat(1000);
