@@ -88,3 +88,6 @@ pub fn shifted_by_jump(
     let before = now.plus(jump.saturating_neg());
     (!past_grace(exited_at, before, grace_secs)).then(|| exited_at.plus(jump))
 }
+
+#[cfg(test)]
+mod tests;

@@ -401,3 +401,6 @@ enum TreeKey {
 fn tree_of(row: &RowFacts) -> Option<(Owner, PathBuf)> {
     row.worktree.clone().map(|path| (row.owner, path))
 }
+
+#[cfg(test)]
+mod tests;

@@ -67,6 +67,8 @@ const OVERRIDES: &[(&str, &str)] = &[
     ("submodule.recurse", "false"),
     ("diff.ignoreSubmodules", "none"),
     ("diff.external", ""),
+    // A hint on standard error would look like a warning.
+    ("advice.sparseIndexExpanded", "false"),
     ("protocol.allow", "never"),
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),

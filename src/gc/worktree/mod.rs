@@ -12,6 +12,7 @@ mod discover;
 mod git;
 mod helper;
 mod index;
+mod index_copy;
 mod place;
 mod prober;
 mod repo;

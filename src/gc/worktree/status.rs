@@ -154,7 +154,7 @@ mod tests {
     fn every_kind_of_entry_is_counted() {
         let modes = "N... 100644 100644 100644";
         let status = parse(&on_branch(&format!(
-            "1 M. {modes} {OID} {OID} a b\0001 .M {modes} {OID} {OID} c\0\
+            "1 M. {modes} {OID} {OID} a b\x001 .M {modes} {OID} {OID} c\0\
              2 R. {modes} {OID} {OID} R100 new\0old\0\
              u UU {modes} 100644 {OID} {OID} {OID} d\0? e f\0! g\0"
         )))
