@@ -1,29 +1,21 @@
-//! Between the dictionaries of the contract and the vocabulary, both ways. An unknown key and a
-//! value of another type are errors that name the key and what is right.
+//! Options of the methods and their answers, to and from the dictionaries of the contract.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
 use std::time::Duration;
 
-use zbus::{Fd, ObjectPath, OwnedObjectPath, OwnedVariant, Variant};
+use zbus::{ObjectPath, OwnedObjectPath, OwnedVariant};
 
+use super::dict::{Details, Dict, Keys, Received, put};
 use super::errors::Failure;
-use super::kind::{kind_from_dict, kind_to_dict};
 use super::object_path;
 use crate::gc::report::Report;
 use crate::supervisor::handle::{
-    CancelOptions, CancelReply, Ended, ListFilter, ReapOptions, Spawned, Stdio, Whom, WorkerView,
+    CancelOptions, CancelReply, Ended, ListFilter, ReapOptions, Spawned, Whom, WorkerView,
 };
-use crate::worker::{Exit, Spec, WorkerId, WorktreeChoice};
+use crate::worker::{Exit, WorkerId};
 
-/// A dictionary to be sent.
-pub type Details = BTreeMap<&'static str, Variant<'static>>;
-/// A dictionary that came in.
-pub type Received = BTreeMap<String, OwnedVariant>;
-/// The keys of a dictionary with the signature of each.
-pub type Keys = &'static [(&'static str, &'static str)];
+/// Bytes of a command line in a list.
+const ARGV_IN_LIST: usize = 2048;
 
 /// A row of ListWorkers, as sent.
 pub type ListRow = (
@@ -58,47 +50,6 @@ pub type ReportRow = (String, &'static str, String, Details);
 /// A row of Reap's report, as received.
 pub type OwnedReportRow = (String, String, String, HashMap<String, OwnedVariant>);
 
-/// Spawn's dictionary.
-pub const SPAWN_KEYS: Keys = &[
-    ("argv", "as"),
-    ("argv-bytes", "aay"),
-    ("name", "s"),
-    ("cwd", "s"),
-    ("cwd-bytes", "ay"),
-    ("env", "as"),
-    ("env-bytes", "aay"),
-    ("kind", "s"),
-    ("kind-fields", "a{sv}"),
-    ("deadline-usec", "t"),
-    ("idle-timeout-usec", "t"),
-    ("progress-timeout-usec", "t"),
-    ("pong-timeout-usec", "t"),
-    ("control", "s"),
-    ("payload", "s"),
-    ("worktree", "s"),
-    ("worktree-bytes", "ay"),
-    ("uid", "u"),
-    ("memory-max", "t"),
-    ("tasks-max", "t"),
-    ("cpu-weight", "t"),
-    ("cpu-max-percent", "u"),
-    ("nice", "i"),
-    ("tokens-max", "t"),
-    ("restart", "s"),
-    ("restart-max", "u"),
-    ("leftovers", "s"),
-    ("stop-signal", "i"),
-    ("grace-usec", "t"),
-    ("kill-grace-usec", "t"),
-    ("stop-hook", "as"),
-    ("priority", "s"),
-    ("trace-id", "s"),
-    ("private-tmp", "b"),
-    ("stdin", "h"),
-    ("stdout", "h"),
-    ("stderr", "h"),
-    ("tty", "b"),
-];
 /// ListWorkers' dictionary.
 pub const FILTER_KEYS: Keys = &[
     ("all", "b"),
@@ -120,286 +71,6 @@ pub const REAP_KEYS: Keys = &[
 ];
 /// Forget's dictionary.
 pub const FORGET_KEYS: Keys = &[("force", "b")];
-/// A dictionary without keys of its own yet.
-pub const NO_KEYS: Keys = &[];
-
-/// A dictionary whose keys and types have been checked; values are taken out one by one.
-#[derive(Debug)]
-pub struct Dict {
-    what: &'static str,
-    left: Received,
-}
-
-impl Dict {
-    /// Checks every key and type. `what` is the method, for the error.
-    pub fn checked(what: &'static str, dict: Received, keys: Keys) -> Result<Self, Failure> {
-        for (key, value) in &dict {
-            let Some((_, signature)) = keys.iter().find(|(known, _)| known == key) else {
-                return Err(unknown_key(what, key, keys));
-            };
-            let found = value.value_signature().to_string();
-            if found != *signature {
-                return Err(Failure::invalid(format!(
-                    "{what}: the key {key:?} is of type {signature:?}, not {found:?}"
-                )));
-            }
-        }
-        Ok(Self { what, left: dict })
-    }
-
-    /// The value of `key`, if it was given.
-    pub fn take<T: TryFrom<OwnedVariant>>(&mut self, key: &str) -> Result<Option<T>, Failure> {
-        let Some(value) = self.left.remove(key) else {
-            return Ok(None);
-        };
-        T::try_from(value)
-            .map(Some)
-            .map_err(|_| self.bad(key, "cannot be read"))
-    }
-
-    /// A word of a fixed set.
-    pub fn word<T: std::str::FromStr<Err = String>>(
-        &mut self,
-        key: &str,
-    ) -> Result<Option<T>, Failure> {
-        self.take::<String>(key)?
-            .map(|word| word.parse().map_err(|why: String| self.bad(key, &why)))
-            .transpose()
-    }
-
-    /// A length of time; 0 is none.
-    fn usec(&mut self, key: &str) -> Result<Option<Duration>, Failure> {
-        Ok(self.number(key)?.map(Duration::from_micros))
-    }
-
-    /// A number; 0 is none.
-    fn number(&mut self, key: &str) -> Result<Option<u64>, Failure> {
-        Ok(self.take::<u64>(key)?.filter(|n| *n != 0))
-    }
-
-    /// Text, or its `-bytes` twin.
-    fn text(&mut self, key: &str) -> Result<Option<OsString>, Failure> {
-        let twin = format!("{key}-bytes");
-        self.not_both(key, &twin)?;
-        if let Some(bytes) = self.take::<Vec<u8>>(&twin)? {
-            return Ok(Some(OsString::from_vec(bytes)));
-        }
-        Ok(self.take::<String>(key)?.map(OsString::from))
-    }
-
-    /// A list of texts, or its `-bytes` twin.
-    fn texts(&mut self, key: &str) -> Result<Option<Vec<OsString>>, Failure> {
-        let twin = format!("{key}-bytes");
-        self.not_both(key, &twin)?;
-        if let Some(list) = self.take::<Vec<Vec<u8>>>(&twin)? {
-            return Ok(Some(list.into_iter().map(OsString::from_vec).collect()));
-        }
-        let list = self.take::<Vec<String>>(key)?;
-        Ok(list.map(|list| list.into_iter().map(OsString::from).collect()))
-    }
-
-    fn not_both(&self, key: &str, twin: &str) -> Result<(), Failure> {
-        if self.left.contains_key(key) && self.left.contains_key(twin) {
-            return Err(self.bad(key, &format!("was given together with {twin:?}; give one")));
-        }
-        Ok(())
-    }
-
-    fn id(&mut self, key: &str) -> Result<Option<WorkerId>, Failure> {
-        let text = self.take::<String>(key)?.filter(|t| !t.is_empty());
-        text.map(|t| t.parse().map_err(|e| self.bad(key, &format!("{e}"))))
-            .transpose()
-    }
-
-    fn fd(&mut self, key: &str) -> Result<Option<std::os::fd::OwnedFd>, Failure> {
-        let Some(value) = self.left.remove(key) else {
-            return Ok(None);
-        };
-        Fd::try_from(value)
-            .and_then(std::os::fd::OwnedFd::try_from)
-            .map(Some)
-            .map_err(|e| self.bad(key, &format!("the descriptor cannot be taken: {e}")))
-    }
-
-    /// An unusable value of `key`.
-    pub fn bad(&self, key: &str, why: &str) -> Failure {
-        Failure::invalid(format!("{}: {key}: {why}", self.what))
-    }
-}
-
-fn unknown_key(what: &str, key: &str, keys: Keys) -> Failure {
-    let known: Vec<&str> = keys.iter().map(|(known, _)| *known).collect();
-    let right = if known.is_empty() {
-        "it takes none yet".to_owned()
-    } else {
-        format!("the keys are {}", known.join(", "))
-    };
-    let key: String = key.chars().take(64).collect();
-    Failure::invalid(format!("{what}: unknown key {key:?}; {right}"))
-}
-
-/// Spawn's dictionary to what the supervisor takes.
-pub fn spec_from_dict(dict: Received) -> Result<(Spec, Stdio), Failure> {
-    let mut d = Dict::checked("Spawn", dict, SPAWN_KEYS)?;
-    let mut spec = Spec::default();
-    spec.argv = d.texts("argv")?.unwrap_or_default();
-    spec.name = d.take("name")?.unwrap_or_default();
-    if let Some(cwd) = d.text("cwd")? {
-        spec.cwd = PathBuf::from(cwd);
-    }
-    spec.env.0 = d.texts("env")?.unwrap_or_default();
-    spec.kind = kind_from_dict(d.word("kind")?, d.take("kind-fields")?)?;
-    spec.control = d.word("control")?.unwrap_or(spec.control);
-    spec.payload = d.take("payload")?;
-    spec.worktree = worktree(d.text("worktree")?);
-    spec.uid = d.take("uid")?;
-    spec.restart = d.word("restart")?.unwrap_or(spec.restart);
-    spec.restart_max = d.take("restart-max")?;
-    spec.leftovers = d.word("leftovers")?;
-    spec.priority = d.word("priority")?.unwrap_or(spec.priority);
-    spec.trace_id = d.take("trace-id")?.unwrap_or_default();
-    spec.private_tmp = d.take("private-tmp")?.unwrap_or_default();
-    spec.tty = d.take("tty")?.unwrap_or_default();
-    limits_from_dict(&mut d, &mut spec)?;
-    let stdio = Stdio {
-        stdin: d.fd("stdin")?,
-        stdout: d.fd("stdout")?,
-        stderr: d.fd("stderr")?,
-    };
-    Ok((spec, stdio))
-}
-
-fn limits_from_dict(d: &mut Dict, spec: &mut Spec) -> Result<(), Failure> {
-    spec.timeouts.deadline = d.usec("deadline-usec")?;
-    spec.timeouts.idle = d.usec("idle-timeout-usec")?;
-    spec.timeouts.progress = d.usec("progress-timeout-usec")?;
-    spec.timeouts.pong = d.usec("pong-timeout-usec")?;
-    spec.limits.memory_max = d.number("memory-max")?;
-    spec.limits.tasks_max = d.number("tasks-max")?;
-    spec.limits.cpu_weight = d.number("cpu-weight")?;
-    spec.limits.cpu_max_percent = d.take("cpu-max-percent")?.filter(|n: &u32| *n != 0);
-    spec.limits.nice = d.take("nice")?;
-    spec.limits.tokens_max = d.number("tokens-max")?;
-    spec.ending.stop_signal = d.take("stop-signal")?.filter(|n: &i32| *n != 0);
-    spec.ending.grace = d.usec("grace-usec")?;
-    spec.ending.kill_grace = d.usec("kill-grace-usec")?;
-    let hook = d.take::<Vec<String>>("stop-hook")?.unwrap_or_default();
-    spec.ending.stop_hook = hook.into_iter().map(OsString::from).collect();
-    Ok(())
-}
-
-fn worktree(text: Option<OsString>) -> WorktreeChoice {
-    match text {
-        None => WorktreeChoice::Auto,
-        Some(text) if text == "auto" || text.is_empty() => WorktreeChoice::Auto,
-        Some(text) if text == "none" => WorktreeChoice::None,
-        Some(path) => WorktreeChoice::Path(PathBuf::from(path)),
-    }
-}
-
-/// The inverse of [`spec_from_dict`]: only what differs from the default is there.
-pub fn spec_to_dict(spec: &Spec, stdio: Stdio) -> HashMap<String, Variant<'static>> {
-    let mut dict = HashMap::new();
-    let usual = Spec::default();
-    put_texts(&mut dict, "argv", &spec.argv);
-    put_text(&mut dict, "cwd", spec.cwd.as_os_str());
-    put_texts(&mut dict, "env", &spec.env.0);
-    match &spec.worktree {
-        WorktreeChoice::Auto => {}
-        WorktreeChoice::None => put_text(&mut dict, "worktree", "none".as_ref()),
-        WorktreeChoice::Path(path) => put_text(&mut dict, "worktree", path.as_os_str()),
-    }
-    let mut put = |key: &str, value: Option<Variant<'static>>| {
-        if let Some(value) = value {
-            dict.insert(key.to_owned(), value);
-        }
-    };
-    let text = |value: &String| (!value.is_empty()).then(|| value.clone().into());
-    put("name", text(&spec.name));
-    put("kind", Some(spec.kind.kind_type().as_str().into()));
-    let fields = kind_to_dict(&spec.kind);
-    put("kind-fields", (!fields.is_empty()).then(|| fields.into()));
-    put(
-        "control",
-        (spec.control != usual.control).then(|| spec.control.as_str().into()),
-    );
-    put("payload", spec.payload.clone().map(Variant::from));
-    put("uid", spec.uid.map(Variant::from));
-    put(
-        "restart",
-        (spec.restart != usual.restart).then(|| spec.restart.as_str().into()),
-    );
-    put("restart-max", spec.restart_max.map(Variant::from));
-    put("leftovers", spec.leftovers.map(|l| l.as_str().into()));
-    put(
-        "priority",
-        (spec.priority != usual.priority).then(|| spec.priority.as_str().into()),
-    );
-    put("trace-id", text(&spec.trace_id));
-    put("private-tmp", spec.private_tmp.then(|| true.into()));
-    put("tty", spec.tty.then(|| true.into()));
-    put("deadline-usec", spec.timeouts.deadline.map(usec));
-    put("idle-timeout-usec", spec.timeouts.idle.map(usec));
-    put("progress-timeout-usec", spec.timeouts.progress.map(usec));
-    put("pong-timeout-usec", spec.timeouts.pong.map(usec));
-    put("memory-max", spec.limits.memory_max.map(Variant::from));
-    put("tasks-max", spec.limits.tasks_max.map(Variant::from));
-    put("cpu-weight", spec.limits.cpu_weight.map(Variant::from));
-    put(
-        "cpu-max-percent",
-        spec.limits.cpu_max_percent.map(Variant::from),
-    );
-    put("nice", spec.limits.nice.map(Variant::from));
-    put("tokens-max", spec.limits.tokens_max.map(Variant::from));
-    put("stop-signal", spec.ending.stop_signal.map(Variant::from));
-    put("grace-usec", spec.ending.grace.map(usec));
-    put("kill-grace-usec", spec.ending.kill_grace.map(usec));
-    let hook: Vec<String> = spec.ending.stop_hook.iter().map(lossy).collect();
-    put("stop-hook", (!hook.is_empty()).then(|| hook.into()));
-    let fd = |fd: std::os::fd::OwnedFd| Variant::from(Fd::from(fd));
-    put("stdin", stdio.stdin.map(fd));
-    put("stdout", stdio.stdout.map(fd));
-    put("stderr", stdio.stderr.map(fd));
-    dict
-}
-
-fn lossy(text: &OsString) -> String {
-    text.to_string_lossy().into_owned()
-}
-
-fn usec(length: Duration) -> Variant<'static> {
-    // 0 means none on the bus, so the shortest length asked for is 1.
-    u64::try_from(length.as_micros())
-        .unwrap_or(u64::MAX)
-        .max(1)
-        .into()
-}
-
-/// May it travel as a D-Bus string: UTF-8 without NUL.
-fn as_string(text: &std::ffi::OsStr) -> Option<String> {
-    text.to_str()
-        .filter(|t| !t.contains('\0'))
-        .map(str::to_owned)
-}
-
-fn put_text(dict: &mut HashMap<String, Variant<'static>>, key: &str, text: &std::ffi::OsStr) {
-    match as_string(text) {
-        Some(plain) => dict.insert(key.to_owned(), plain.into()),
-        None => dict.insert(format!("{key}-bytes"), text.as_bytes().to_vec().into()),
-    };
-}
-
-fn put_texts(dict: &mut HashMap<String, Variant<'static>>, key: &str, texts: &[OsString]) {
-    let plain: Option<Vec<String>> = texts.iter().map(|t| as_string(t)).collect();
-    match plain {
-        Some(plain) => dict.insert(key.to_owned(), plain.into()),
-        None => {
-            let bytes: Vec<Vec<u8>> = texts.iter().map(|t| t.as_bytes().to_vec()).collect();
-            dict.insert(format!("{key}-bytes"), bytes.into())
-        }
-    };
-}
-
 /// ListWorkers' dictionary.
 pub fn filter_from_dict(dict: Received) -> Result<ListFilter, Failure> {
     let mut d = Dict::checked("ListWorkers", dict, FILTER_KEYS)?;
@@ -500,13 +171,6 @@ pub fn whom_from_word(word: &str) -> Result<Whom, Failure> {
     }
 }
 
-/// Adds a key where there is a value.
-pub fn put<T: Into<Variant<'static>>>(dict: &mut Details, key: &'static str, value: Option<T>) {
-    if let Some(value) = value {
-        dict.insert(key, value.into());
-    }
-}
-
 fn filled(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
@@ -571,6 +235,24 @@ pub fn list_row(view: &WorkerView) -> ListRow {
         object_path(view.id),
         more,
     )
+}
+
+/// Command line in a list: 1,000 rows of 1 MiB would be more than a bus carries. The whole one
+/// is in `Status` of that worker and in its CommandLine.
+pub fn short(argv: &[String]) -> Vec<String> {
+    let mut left = ARGV_IN_LIST;
+    let mut out = Vec::new();
+    for argument in argv {
+        if argument.len() >= left {
+            let cut = (0..=left).rev().find(|at| argument.is_char_boundary(*at));
+            let cut = cut.unwrap_or(0);
+            out.push(format!("{}\u{2026}", &argument[..cut]));
+            break;
+        }
+        left -= argument.len() + 1;
+        out.push(argument.clone());
+    }
+    out
 }
 
 /// The leader's pid, 0 for none.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use zbus::{OwnedVariant, Variant};
 
-use super::convert::{Dict, Keys, Received};
+use super::dict::{Dict, Keys, Received};
 use super::errors::Failure;
 use crate::worker::{Kind, KindError, KindType, ReplyTo};
 
