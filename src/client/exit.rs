@@ -119,6 +119,8 @@ pub fn code_of(error_name: &str, asking: Asking) -> Code {
         "NoSuchWorker" => Code::UNKNOWN_WORKER,
         "Ambiguous" | "AmbiguousWorker" => Code::USAGE,
         "ShuttingDown" | "Reloading" => Code::UNREACHABLE,
+        // A name that is taken is a refusal of admission too (section 10).
+        "NameTaken" => Code::REFUSED,
         name if own.is_some() && (name == "Refused" || name.starts_with("Refused.")) => {
             Code::REFUSED
         }
@@ -151,6 +153,7 @@ mod tests {
             ("org.muster1.Error.Ambiguous", 2, 2),
             ("org.muster1.Error.Refused.Draining", 8, 8),
             ("org.muster1.Error.Refused.TooMany", 8, 8),
+            ("org.muster1.Error.NameTaken", 8, 8),
             ("org.muster1.Error.WrongState", 1, 1),
             ("org.muster1.Error.StartFailed", 1, 1),
             ("org.muster1.Error.ShuttingDown", 7, 7),

@@ -135,7 +135,7 @@ impl Table {
     /// Blanks after column `i`.
     fn gap(&self, i: usize) -> usize {
         match self.header.get(i) {
-            Some(heading) if heading.is_empty() => 1,
+            Some(&"") => 1,
             _ => 2,
         }
     }

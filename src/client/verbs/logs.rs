@@ -48,7 +48,7 @@ impl Reader {
     }
 
     /// Goes to where the last `lines` lines begin.
-    pub fn to_last_lines(&mut self, lines: usize) -> io::Result<()> {
+    pub fn seek_last_lines(&mut self, lines: usize) -> io::Result<()> {
         let end = self.file.metadata()?.size();
         let start = self.next_data(self.at)?.unwrap_or(end);
         let mut wanted = lines;
@@ -123,7 +123,7 @@ pub fn tail_of(path: &Path, dropped: u64, lines: usize) -> io::Result<Vec<u8>> {
     // Enough for any screen; a line longer than this is cut at its front.
     const MOST: usize = 256 * 1024;
     let mut reader = Reader::open(path, dropped)?;
-    reader.to_last_lines(lines)?;
+    reader.seek_last_lines(lines)?;
     let mut all = Vec::new();
     loop {
         let block = reader.read()?;
@@ -201,7 +201,7 @@ async fn open(daemon: &Rc<Daemon>, worker: &str, args: &LogsArgs) -> Result<Sour
     };
     let mut reader = Reader::open(&path, view.output_dropped).map_err(cannot)?;
     if let Some(lines) = args.lines {
-        reader.to_last_lines(lines).map_err(cannot)?;
+        reader.seek_last_lines(lines).map_err(cannot)?;
     }
     let end = args.follow.then(|| {
         let (daemon, id) = (Rc::clone(daemon), view.id.clone());
