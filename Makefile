@@ -19,30 +19,15 @@ check: ## Format, clippy, cargo-deny, documentation: what CI checks before the t
 	@packaging/needs.sh build
 	@.ci/check
 
-define later
-	@echo "make $@: not built yet. $(1)" >&2; exit 1
-endef
-
-system-test: ## Booted containers with real systemd, Debian 12 and 13 (later)
-	$(call later,It will boot Debian 12 and 13 as containers with systemd as PID 1 and test the installed package.)
-
-vm-test: ## A virtual machine with all cgroup controllers (later)
-	$(call later,It will boot a stock Debian kernel in qemu for limits and the OOM killer.)
-
-crash-test: ## SIGKILL at every system call of a write (later)
-	$(call later,It will kill the daemon at each system call of a write and compare the roll after the next start.)
-
-soak: ## Hours of churn (later)
-	$(call later,It will run hours of spawns, cancels and reloads and compare memory and descriptors.)
-
-fuzz: ## Fuzz frames, state files and the bus (later)
-	$(call later,It will fuzz the frame codec, state files, probe output and configuration.)
-
-bench: ## Figures against the goals (later)
-	$(call later,It will measure spawns, exits, cancels and 100000 rows against the machine's own floors.)
-
-deb: ## The Debian package (later)
-	$(call later,It will build the package from packaging/deb.)
-
-install: ## Install under DESTDIR and PREFIX (later)
-	$(call later,It will install programs, units, bus policy and man pages under DESTDIR and PREFIX.)
+# Targets of work that is still to come say what they will be, and fail.
+later := system-test vm-test crash-test soak fuzz bench deb install
+system-test: ## Later: boot Debian 12 and 13 as containers, test the installed package under systemd
+vm-test: ## Later: boot a stock Debian kernel in qemu, for limits and the OOM killer
+crash-test: ## Later: kill the daemon at every system call of a write, compare the roll after it
+soak: ## Later: hours of spawns, cancels and reloads; compare memory and descriptors
+fuzz: ## Later: fuzz frames, state files, probe output and configuration
+bench: ## Later: measure spawns, exits, cancels and 100,000 rows against the machine's floors
+deb: ## Later: build the Debian package from packaging/deb
+install: ## Later: install programs, units, bus policy and man pages under DESTDIR and PREFIX
+$(later):
+	@sed -n 's/^$@:.*## Later: \(.*\)/make $@ is not built yet. It will: \1/p' Makefile >&2; exit 1

@@ -59,6 +59,15 @@ fn a_file_monitor_of_the_repository_does_not_run() {
     });
 }
 
+/// Gives `file` the filter `x`, and other contents of the same length: only then does git have
+/// to read it through the filter.
+fn filtered(main: &Path, tree: &Path) {
+    let info = main.join(".git/info");
+    fs::create_dir_all(&info).unwrap();
+    fs::write(info.join("attributes"), "file filter=x\n").unwrap();
+    fs::write(tree.join("file"), "wrk\n").unwrap();
+}
+
 #[test]
 fn a_clean_filter_of_the_repository_does_not_run() {
     try_trick(true, |base, main, tree| {
@@ -69,10 +78,7 @@ fn a_clean_filter_of_the_repository_does_not_run() {
             &["config", "filter.x.clean", script.to_str().unwrap()],
         );
         git(main, &["config", "filter.x.required", "true"]);
-        let info = main.join(".git/info");
-        fs::create_dir_all(&info).unwrap();
-        fs::write(info.join("attributes"), "file filter=x\n").unwrap();
-        fs::write(tree.join("file"), "work\n").unwrap();
+        filtered(main, tree);
         trace
     });
 }
@@ -85,8 +91,7 @@ fn a_process_filter_of_the_repository_does_not_run() {
             main,
             &["config", "filter.x.process", script.to_str().unwrap()],
         );
-        fs::write(tree.join(".gitattributes"), "file filter=x\n").unwrap();
-        fs::write(tree.join("file"), "work\n").unwrap();
+        filtered(main, tree);
         trace
     });
 }
