@@ -1,1 +1,113 @@
-//! The bus: peer to peer and on a bus daemon.
+//! The bus: serves the contract `packaging/dbus/org.muster1.*.xml` peer to peer on the socket and
+//! on a message bus, with the same code. It meets the supervisor only through its handle.
+//!
+//! Objects are not registered anywhere: a path is looked at when a call for it comes, so that
+//! 100,000 rows cost nothing on any number of connections.
+
+pub mod auth;
+pub mod bus;
+pub mod client;
+mod connection;
+pub mod contract;
+pub mod convert;
+mod dispatch;
+pub mod errors;
+mod kind;
+mod manager;
+mod peer;
+mod properties;
+mod signals;
+mod socket;
+mod standard;
+mod worker;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use zbus::{ObjectPath, OwnedGuid};
+
+use crate::supervisor::handle::Handle;
+use crate::worker::WorkerId;
+
+pub use auth::{Authority, NoPolkit};
+pub use bus::{BusError, BusLink};
+pub use peer::Limits;
+
+/// Bus name.
+pub const BUS_NAME: &str = "org.muster1";
+/// The manager's object.
+pub const OBJECT: &str = "/org/muster1";
+/// Prefix of the workers' objects.
+pub const WORKER_PREFIX: &str = "/org/muster1/worker/";
+/// The manager's interface.
+pub const MANAGER: &str = "org.muster1.Manager";
+/// A worker's interface.
+pub const WORKER: &str = "org.muster1.Worker";
+
+/// The object of a worker.
+pub fn object_path(id: WorkerId) -> ObjectPath<'static> {
+    // An id holds nothing but lower-case letters and digits, all legal in a path.
+    ObjectPath::from_string_unchecked(format!("{WORKER_PREFIX}{id}"))
+}
+
+/// What keeps the daemon from being idle (section 12).
+#[derive(Debug, Default)]
+struct Activity {
+    connections: AtomicUsize,
+    calls: AtomicUsize,
+}
+
+/// Everything that serves callers. One for a daemon.
+#[derive(Debug)]
+pub struct Server {
+    handle: Handle,
+    authority: Arc<dyn Authority>,
+    limits: Limits,
+    guid: OwnedGuid,
+    hub: Arc<signals::Hub>,
+    peers: peer::Peers,
+    activity: Activity,
+}
+
+impl Server {
+    /// Serves nobody yet. Must be called within the runtime: signals are sent from a task.
+    pub fn new(handle: Handle, authority: Arc<dyn Authority>, limits: Limits) -> Arc<Self> {
+        let hub = Arc::new(signals::Hub::default());
+        tokio::spawn(signals::run(handle.clone(), hub.clone()));
+        Arc::new(Self {
+            handle,
+            authority,
+            limits,
+            guid: zbus::Guid::generate().into(),
+            hub,
+            peers: peer::Peers::default(),
+            activity: Activity::default(),
+        })
+    }
+
+    /// Accepts peers on a listening socket for ever; drop the future to stop accepting.
+    pub async fn serve_socket(self: Arc<Self>, listener: tokio::net::UnixListener) {
+        peer::listen(self, listener).await;
+    }
+
+    /// Serves one connected peer to its end.
+    pub async fn serve_stream(self: Arc<Self>, stream: tokio::net::UnixStream) {
+        peer::serve_peer(self, stream).await;
+    }
+
+    /// Connects to a message bus, serves there, then takes the name; tries for 30 s. Hand the
+    /// link to [`bus::keep`].
+    pub async fn serve_bus(self: &Arc<Self>, address: &str) -> Result<BusLink, BusError> {
+        bus::connect(self, address, bus::PATIENCE).await
+    }
+
+    /// Accepted peer connections.
+    pub fn connections(&self) -> usize {
+        self.activity.connections.load(Ordering::Relaxed)
+    }
+
+    /// Calls that are not answered yet.
+    pub fn open_calls(&self) -> usize {
+        self.activity.calls.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,679 @@
+//! The client's side of the contract: what `musterctl` and the tests call. Typed, over the socket
+//! or a bus; errors come back as a [`Code`] with the daemon's own words.
+
+use std::collections::{BTreeMap, HashMap};
+use std::future::poll_fn;
+use std::path::Path;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_core::Stream;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use zbus::names::OwnedErrorName;
+use zbus::{Connection, MatchRule, MessageStream, OwnedObjectPath, OwnedVariant, Variant};
+
+use super::convert;
+use super::errors::Code;
+use super::{BUS_NAME, MANAGER, OBJECT, WORKER};
+use crate::supervisor::handle::{CancelOptions, ListFilter, ReapOptions, Stdio, Whom};
+use crate::worker::Spec;
+
+/// A daemon that does not answer the handshake in this time cannot be reached.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// Why a call did not do what was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The daemon said no, and why.
+    #[error("{message}")]
+    Refused {
+        /// Which no.
+        code: Code,
+        /// The D-Bus error name.
+        name: String,
+        /// The daemon's words.
+        message: String,
+    },
+    /// There is no daemon at the other end, or the connection broke.
+    #[error("cannot reach musterd: {0}")]
+    Unreachable(String),
+    /// The daemon's reply is not what the contract says.
+    #[error("musterd gave a reply that is not understood: {0}")]
+    BadReply(String),
+}
+
+impl CallError {
+    /// The code of a refusal.
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            CallError::Refused { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+}
+
+/// Answer to a spawn.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Spawned {
+    /// The new row.
+    pub id: String,
+    /// Its object.
+    pub object: String,
+    /// Limits the host cannot enforce.
+    pub unenforced: Vec<String>,
+    /// The row was on disk before the answer.
+    pub durable: bool,
+}
+
+/// A row of a list. Unset texts are empty, unset numbers 0 or `None`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Listed {
+    /// Id.
+    pub id: String,
+    /// Name.
+    pub name: String,
+    /// Label of its kind.
+    pub kind: String,
+    /// Status word.
+    pub status: String,
+    /// Health word.
+    pub health: String,
+    /// Owner.
+    pub uid: u32,
+    /// The leader's pid, 0 for none.
+    pub pid: u32,
+    /// Row made, microseconds since the epoch.
+    pub created: u64,
+    /// Input and output tokens.
+    pub tokens: u64,
+    /// Its object.
+    pub object: String,
+    /// Program and arguments, where they may be seen.
+    pub argv: Vec<String>,
+    /// Working directory.
+    pub cwd: String,
+    /// Worktree.
+    pub worktree: String,
+    /// Program executed, microseconds since the epoch.
+    pub started: Option<u64>,
+    /// Seen dead, microseconds since the epoch.
+    pub exited: Option<u64>,
+    /// Outcome word.
+    pub outcome: String,
+    /// Exit code.
+    pub exit_code: Option<i32>,
+    /// Signal that ended it.
+    pub exit_signal: Option<i32>,
+    /// Rung it is at, or that worked.
+    pub rung: String,
+    /// Kept by hand.
+    pub held: bool,
+    /// Parent row.
+    pub parent: String,
+    /// Why the row is read-only.
+    pub read_only: String,
+    /// Another fact worth telling.
+    pub note: String,
+    /// Names of what the leader left running.
+    pub leftovers: Vec<String>,
+}
+
+/// Answer to a cancel.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cancelled {
+    /// `begun`, `running` or `ended`.
+    pub state: String,
+    /// `stopping` was on disk before the first signal.
+    pub durable: bool,
+    /// Workers cancelled with it.
+    pub descendants: Vec<String>,
+    /// Outcome word of an ended one.
+    pub outcome: String,
+}
+
+/// Answer to a wait.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Waited {
+    /// Outcome word.
+    pub outcome: String,
+    /// Exit code.
+    pub exit_code: Option<i32>,
+    /// Signal that ended it.
+    pub exit_signal: Option<i32>,
+    /// The rung that worked.
+    pub rung: String,
+    /// From the first rung to the end, microseconds.
+    pub took_usec: Option<u64>,
+    /// Processes ended with it.
+    pub processes: u32,
+    /// Names of what the leader left running.
+    pub leftovers: Vec<String>,
+    /// Why it was cancelled.
+    pub reason: String,
+    /// Who cancelled it.
+    pub by: Option<u32>,
+    /// OOM killer.
+    pub oom_killed: bool,
+    /// A terminal frame was folded in.
+    pub settled: bool,
+    /// What the outcome rests on.
+    pub how_known: String,
+}
+
+/// A row of a sweep's report.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct ReapedRow {
+    /// Id.
+    pub id: String,
+    /// `reap`, `stamp` or `keep`.
+    pub action: String,
+    /// Reason's word.
+    pub reason: String,
+    /// Name.
+    pub name: String,
+    /// Of `within-grace`.
+    pub seconds_left: Option<i64>,
+    /// The reason in more words.
+    pub detail: String,
+    /// Seen dead, microseconds since the epoch.
+    pub since: Option<u64>,
+}
+
+/// One page of a sweep's report.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Reaped {
+    /// By `action` and `action:reason`.
+    pub counts: BTreeMap<String, u64>,
+    /// Rows, sorted by id.
+    pub rows: Vec<ReapedRow>,
+}
+
+/// Manager's properties.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[allow(missing_docs, reason = "the properties of the contract, by name")]
+pub struct Service {
+    pub version: String,
+    pub generation: u64,
+    pub state: String,
+    pub containment: String,
+    pub degraded: Vec<String>,
+    pub n_workers: u32,
+    pub n_rows: u32,
+    pub n_quarantined: u32,
+    pub grace_usec: u64,
+    pub start_timestamp: u64,
+    pub last_reap_timestamp: u64,
+}
+
+/// What the daemon tells of its own accord.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A row was made.
+    New {
+        /// Id.
+        id: String,
+    },
+    /// A worker ended for good.
+    Exited {
+        /// Id.
+        id: String,
+        /// Outcome word.
+        outcome: String,
+        /// Exit code.
+        exit_code: Option<i32>,
+        /// Signal.
+        exit_signal: Option<i32>,
+    },
+    /// A row left the roll.
+    Removed {
+        /// Id.
+        id: String,
+        /// `reaped` or `forgotten`.
+        why: String,
+    },
+    /// A sweep ended.
+    Reaped {
+        /// By `action` and `action:reason`.
+        counts: BTreeMap<String, u64>,
+        /// Ids that went.
+        removed: Vec<String>,
+    },
+    /// Properties of an object changed.
+    Changed {
+        /// The worker's id; empty for the service.
+        id: String,
+        /// Property names, changed or invalidated.
+        names: Vec<String>,
+    },
+}
+
+/// A connection to a daemon. Cheap to clone; calls may run at the same time.
+#[derive(Debug, Clone)]
+pub struct Client {
+    connection: Connection,
+    on_bus: bool,
+}
+
+type Dict = HashMap<String, OwnedVariant>;
+
+impl Client {
+    /// Over a daemon's own socket.
+    ///
+    /// # Errors
+    /// [`CallError::Unreachable`] if nobody listens, or nobody answers for 25 s.
+    pub async fn peer(path: &Path) -> Result<Self, CallError> {
+        let unreachable =
+            |why: String| CallError::Unreachable(format!("{}: {why}", path.display()));
+        let stream = tokio::net::UnixStream::connect(path)
+            .await
+            .and_then(tokio::net::UnixStream::into_std)
+            .map_err(|e| unreachable(e.to_string()))?;
+        Self::over(stream).await.map_err(|error| match error {
+            CallError::Unreachable(why) => unreachable(why),
+            other => other,
+        })
+    }
+
+    /// Over a connected socket whose other end a daemon serves.
+    pub async fn over(stream: std::os::unix::net::UnixStream) -> Result<Self, CallError> {
+        let built = zbus::connection::Builder::unix_stream(stream).p2p().build();
+        Self::built(built, false).await
+    }
+
+    /// Over a message bus at `address` (dbus address syntax).
+    pub async fn bus(address: &str) -> Result<Self, CallError> {
+        let built = zbus::connection::Builder::address(address).build();
+        Self::built(built, true).await
+    }
+
+    async fn built(
+        building: impl Future<Output = zbus::Result<Connection>>,
+        on_bus: bool,
+    ) -> Result<Self, CallError> {
+        match tokio::time::timeout(CONNECT_TIMEOUT, building).await {
+            Ok(Ok(connection)) => Ok(Self { connection, on_bus }),
+            Ok(Err(error)) => Err(CallError::Unreachable(error.to_string())),
+            Err(_) => Err(CallError::Unreachable(format!(
+                "no answer to the handshake in {} s",
+                CONNECT_TIMEOUT.as_secs()
+            ))),
+        }
+    }
+
+    /// The connection itself, for what has no method here.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    async fn call<B, R>(
+        &self,
+        path: &str,
+        interface: &str,
+        method: &str,
+        body: &B,
+    ) -> Result<R, CallError>
+    where
+        B: Serialize + zbus::DynamicType,
+        R: DeserializeOwned + zbus::Type,
+    {
+        let to = self.on_bus.then_some(BUS_NAME);
+        let reply = self
+            .connection
+            .call_method(to, path, Some(interface), method, body)
+            .await
+            .map_err(call_error)?;
+        let body = reply.body();
+        body.deserialize::<R>()
+            .map_err(|e| CallError::BadReply(format!("{method}: {e}")))
+    }
+
+    async fn manager<B, R>(&self, method: &str, body: &B) -> Result<R, CallError>
+    where
+        B: Serialize + zbus::DynamicType,
+        R: DeserializeOwned + zbus::Type,
+    {
+        self.call(OBJECT, MANAGER, method, body).await
+    }
+
+    /// Starts a worker; returns when its program has been executed.
+    pub async fn spawn(&self, spec: &Spec, stdio: Stdio) -> Result<Spawned, CallError> {
+        let dict = convert::spec_to_dict(spec, stdio);
+        let (id, object, more): (String, OwnedObjectPath, Dict) =
+            self.manager("Spawn", &(dict,)).await?;
+        Ok(Spawned {
+            id,
+            object: object.to_string(),
+            unenforced: get(&more, "unenforced"),
+            durable: get(&more, "durable"),
+        })
+    }
+
+    /// The object path of the worker that `worker` means.
+    pub async fn get_worker(&self, worker: &str) -> Result<String, CallError> {
+        let path: OwnedObjectPath = self.manager("GetWorker", &(worker,)).await?;
+        Ok(path.to_string())
+    }
+
+    /// The id of the worker that `worker` means.
+    pub async fn resolve(&self, worker: &str) -> Result<String, CallError> {
+        Ok(id_of(&self.get_worker(worker).await?))
+    }
+
+    /// The object path of the worker that a process belongs to.
+    pub async fn get_worker_by_pid(&self, pid: u32) -> Result<String, CallError> {
+        let path: OwnedObjectPath = self.manager("GetWorkerByPID", &(pid,)).await?;
+        Ok(path.to_string())
+    }
+
+    /// One page of rows, sorted by id.
+    pub async fn list_page(&self, filter: &ListFilter) -> Result<Vec<Listed>, CallError> {
+        let rows: Vec<convert::OwnedListRow> = self
+            .manager("ListWorkers", &(convert::filter_to_dict(filter),))
+            .await?;
+        Ok(rows.into_iter().map(listed).collect())
+    }
+
+    /// Every row that fits the filter, page by page; `limit` of the filter is the page's.
+    pub async fn list(&self, mut filter: ListFilter) -> Result<Vec<Listed>, CallError> {
+        let mut all = Vec::new();
+        loop {
+            let page = self.list_page(&filter).await?;
+            let Some(last) = page.last() else { break };
+            filter.after = last.id.parse().ok();
+            all.extend(page);
+            if filter.after.is_none() {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// JSON of one worker; with an empty name of the whole service.
+    pub async fn status(&self, worker: &str) -> Result<serde_json::Value, CallError> {
+        let text: String = self.manager("Status", &(worker,)).await?;
+        serde_json::from_str(&text).map_err(|e| CallError::BadReply(format!("Status: {e}")))
+    }
+
+    /// Begins a ladder; returns when it has begun and is on disk.
+    pub async fn cancel(
+        &self,
+        worker: &str,
+        reason: &str,
+        options: CancelOptions,
+    ) -> Result<Cancelled, CallError> {
+        let options = convert::cancel_to_dict(options);
+        let (state, more): (String, Dict) =
+            self.manager("Cancel", &(worker, reason, options)).await?;
+        Ok(Cancelled {
+            state,
+            durable: get(&more, "durable"),
+            descendants: get(&more, "descendants"),
+            outcome: get(&more, "outcome"),
+        })
+    }
+
+    /// Returns when the worker's last generation has ended.
+    pub async fn wait(&self, worker: &str) -> Result<Waited, CallError> {
+        let (outcome, details): (String, Dict) =
+            self.manager("Wait", &(worker, no_options())).await?;
+        Ok(Waited {
+            outcome,
+            exit_code: find(&details, "exit-code"),
+            exit_signal: find(&details, "exit-signal"),
+            rung: get(&details, "rung"),
+            took_usec: find(&details, "took-usec"),
+            processes: get(&details, "processes"),
+            leftovers: get(&details, "leftovers"),
+            reason: get(&details, "reason"),
+            by: find(&details, "by"),
+            oom_killed: get(&details, "oom-killed"),
+            settled: get(&details, "settled"),
+            how_known: get(&details, "how-known"),
+        })
+    }
+
+    /// Sends a signal.
+    pub async fn kill(&self, worker: &str, whom: Whom, signal: i32) -> Result<(), CallError> {
+        let whom = convert::whom_word(whom);
+        self.manager("Kill", &(worker, whom, signal, no_options()))
+            .await
+    }
+
+    /// Freezes (`true`) or thaws a worker.
+    pub async fn freeze(&self, worker: &str, frozen: bool) -> Result<(), CallError> {
+        let method = if frozen { "Freeze" } else { "Thaw" };
+        self.manager(method, &(worker, no_options())).await
+    }
+
+    /// One sweep; one page of its report.
+    pub async fn reap(&self, options: &ReapOptions) -> Result<Reaped, CallError> {
+        let (counts, rows): (BTreeMap<String, u64>, Vec<convert::OwnedReportRow>) = self
+            .manager("Reap", &(convert::reap_to_dict(options),))
+            .await?;
+        let rows = rows.into_iter().map(reaped_row).collect();
+        Ok(Reaped { counts, rows })
+    }
+
+    /// Holds (`true`) or releases a row.
+    pub async fn hold(&self, worker: &str, held: bool) -> Result<(), CallError> {
+        self.manager("Hold", &(worker, held, no_options())).await
+    }
+
+    /// Drops a dead row now; `force` also with a dirty or unprobed worktree.
+    pub async fn forget(&self, worker: &str, force: bool) -> Result<(), CallError> {
+        let options = HashMap::from([("force", Variant::from(force))]);
+        self.manager("Forget", &(worker, options)).await
+    }
+
+    /// Brings a reaped or forgotten row back; its id.
+    pub async fn restore(&self, worker: &str) -> Result<String, CallError> {
+        let path: OwnedObjectPath = self.manager("Restore", &(worker, no_options())).await?;
+        Ok(id_of(path.as_str()))
+    }
+
+    /// Every property of an interface of an object.
+    pub async fn properties(&self, path: &str, interface: &str) -> Result<Dict, CallError> {
+        self.call(
+            path,
+            "org.freedesktop.DBus.Properties",
+            "GetAll",
+            &(interface,),
+        )
+        .await
+    }
+
+    /// Every property of the worker with this id.
+    pub async fn worker_properties(&self, id: &str) -> Result<Dict, CallError> {
+        self.properties(&format!("{OBJECT}/worker/{id}"), WORKER)
+            .await
+    }
+
+    /// Manager's properties.
+    pub async fn service(&self) -> Result<Service, CallError> {
+        let all = self.properties(OBJECT, MANAGER).await?;
+        Ok(Service {
+            version: get(&all, "Version"),
+            generation: get(&all, "Generation"),
+            state: get(&all, "State"),
+            containment: get(&all, "Containment"),
+            degraded: get(&all, "Degraded"),
+            n_workers: get(&all, "NWorkers"),
+            n_rows: get(&all, "NRows"),
+            n_quarantined: get(&all, "NQuarantined"),
+            grace_usec: get(&all, "GraceUSec"),
+            start_timestamp: get(&all, "StartTimestamp"),
+            last_reap_timestamp: get(&all, "LastReapTimestamp"),
+        })
+    }
+
+    /// Everything the daemon tells from now on. Keep reading it.
+    pub async fn events(&self) -> Result<Events, CallError> {
+        let stream = if self.on_bus {
+            let rule = MatchRule::builder()
+                .msg_type(zbus::message::Type::Signal)
+                .sender(BUS_NAME)
+                .path_namespace(OBJECT)
+                .build()
+                .map_err(|e| CallError::BadReply(e.to_string()))?;
+            MessageStream::for_match_rule(rule, &self.connection, None)
+                .await
+                .map_err(call_error)?
+        } else {
+            MessageStream::from(&self.connection)
+        };
+        Ok(Events { stream })
+    }
+}
+
+/// Stream of [`Event`]s.
+#[derive(Debug)]
+pub struct Events {
+    stream: MessageStream,
+}
+
+impl Events {
+    /// The next event; `None` once the connection has ended.
+    pub async fn next(&mut self) -> Option<Event> {
+        loop {
+            let stream = &mut self.stream;
+            let message = poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await?;
+            if let Some(event) = message.ok().as_ref().and_then(event) {
+                return Some(event);
+            }
+        }
+    }
+}
+
+fn event(message: &zbus::Message) -> Option<Event> {
+    if message.message_type() != zbus::message::Type::Signal {
+        return None;
+    }
+    let header = message.header();
+    let body = message.body();
+    match header.member()?.as_str() {
+        "WorkerNew" => {
+            let (id, _): (String, OwnedObjectPath) = body.deserialize().ok()?;
+            Some(Event::New { id })
+        }
+        "WorkerExited" => {
+            let (id, _, outcome, details): (String, OwnedObjectPath, String, Dict) =
+                body.deserialize().ok()?;
+            Some(Event::Exited {
+                id,
+                outcome,
+                exit_code: find(&details, "exit-code"),
+                exit_signal: find(&details, "exit-signal"),
+            })
+        }
+        "WorkerRemoved" => {
+            let (id, _, why): (String, OwnedObjectPath, String) = body.deserialize().ok()?;
+            Some(Event::Removed { id, why })
+        }
+        "Reaped" => {
+            let (counts, removed) = body.deserialize().ok()?;
+            Some(Event::Reaped { counts, removed })
+        }
+        "PropertiesChanged" => {
+            let (_, changed, invalidated): (String, Dict, Vec<String>) = body.deserialize().ok()?;
+            let mut names: Vec<String> = changed.into_keys().chain(invalidated).collect();
+            names.sort();
+            let path = header.path()?.as_str();
+            let id = if path == OBJECT {
+                String::new()
+            } else {
+                id_of(path)
+            };
+            Some(Event::Changed { id, names })
+        }
+        _ => None,
+    }
+}
+
+fn no_options() -> HashMap<&'static str, Variant<'static>> {
+    HashMap::new()
+}
+
+/// The last element of a worker's object path.
+fn id_of(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or("").to_owned()
+}
+
+fn find<T: TryFrom<OwnedVariant>>(dict: &Dict, key: &str) -> Option<T> {
+    dict.get(key).cloned().and_then(|v| T::try_from(v).ok())
+}
+
+fn get<T: TryFrom<OwnedVariant> + Default>(dict: &Dict, key: &str) -> T {
+    find(dict, key).unwrap_or_default()
+}
+
+fn listed(row: convert::OwnedListRow) -> Listed {
+    let (id, name, kind, status, health, uid, pid, created, tokens, object, more) = row;
+    Listed {
+        id,
+        name,
+        kind,
+        status,
+        health,
+        uid,
+        pid,
+        created,
+        tokens,
+        object: object.to_string(),
+        argv: get(&more, "argv"),
+        cwd: get(&more, "cwd"),
+        worktree: get(&more, "worktree"),
+        started: find(&more, "started"),
+        exited: find(&more, "exited"),
+        outcome: get(&more, "outcome"),
+        exit_code: find(&more, "exit-code"),
+        exit_signal: find(&more, "exit-signal"),
+        rung: get(&more, "rung"),
+        held: get(&more, "held"),
+        parent: get(&more, "parent"),
+        read_only: get(&more, "read-only"),
+        note: get(&more, "note"),
+        leftovers: get(&more, "leftovers"),
+    }
+}
+
+fn reaped_row((id, action, reason, more): convert::OwnedReportRow) -> ReapedRow {
+    ReapedRow {
+        id,
+        action,
+        reason,
+        name: get(&more, "name"),
+        seconds_left: find(&more, "seconds-left"),
+        detail: get(&more, "detail"),
+        since: find(&more, "since"),
+    }
+}
+
+fn call_error(error: zbus::Error) -> CallError {
+    let refused = |name: String, message: String| match name.as_str() {
+        "org.freedesktop.DBus.Error.ServiceUnknown"
+        | "org.freedesktop.DBus.Error.NameHasNoOwner"
+        | "org.freedesktop.DBus.Error.NoReply"
+        | "org.freedesktop.DBus.Error.Disconnected" => CallError::Unreachable(message),
+        _ => CallError::Refused {
+            code: Code::from_name(&name),
+            name,
+            message,
+        },
+    };
+    match error {
+        zbus::Error::MethodError(name, message, _) => {
+            let name: OwnedErrorName = name;
+            let message = message.unwrap_or_else(|| name.to_string());
+            refused(name.to_string(), message)
+        }
+        zbus::Error::FDO(error) => {
+            use zbus::DBusError;
+            let name = error.name().to_string();
+            let message = error.description().unwrap_or(&name).to_owned();
+            refused(name, message)
+        }
+        zbus::Error::InputOutput(error) => CallError::Unreachable(error.to_string()),
+        other => CallError::BadReply(other.to_string()),
+    }
+}

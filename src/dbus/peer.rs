@@ -1,0 +1,163 @@
+//! The socket: accepts peers, bounds how many and how long they may take to say who they are.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+
+use super::Server;
+use super::auth::Credentials;
+use super::connection::{Link, serve};
+use super::socket::{Held, PeerSocket, budget, handshake};
+
+/// A peer says who it is in this time.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Messages zbus may read ahead; each is in its user's budget.
+const READ_AHEAD: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+/// Memory of one user's waiting messages.
+const BUDGET: usize = 16 * 1024 * 1024;
+/// Pause when the process is out of descriptors.
+const OUT_OF_FDS: Duration = Duration::from_millis(100);
+
+/// Bounds of the socket.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections: usize,
+    /// Connections of one uid at once; root's are not bounded by it.
+    pub connections_per_owner: usize,
+    /// Only this uid is served (a user's instance); `None` for everybody.
+    pub only_uid: Option<u32>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 4096,
+            connections_per_owner: 512,
+            only_uid: None,
+        }
+    }
+}
+
+/// Who is connected.
+#[derive(Debug, Default)]
+pub struct Peers {
+    users: Mutex<HashMap<u32, User>>,
+}
+
+#[derive(Debug)]
+struct User {
+    connections: usize,
+    budget: Arc<Semaphore>,
+}
+
+/// A counted connection.
+#[derive(Debug)]
+struct Seat {
+    server: Arc<Server>,
+    uid: u32,
+    budget: Arc<Semaphore>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let activity = &self.server.activity;
+        activity.connections.fetch_sub(1, Ordering::Relaxed);
+        let mut users = self.server.peers.lock();
+        if let Some(user) = users.get_mut(&self.uid) {
+            user.connections -= 1;
+            if user.connections == 0 {
+                users.remove(&self.uid);
+            }
+        }
+    }
+}
+
+impl Peers {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u32, User>> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn seat(server: &Arc<Server>, uid: u32) -> Result<Seat, String> {
+    let limits = &server.limits;
+    if limits.only_uid.is_some_and(|only| only != uid) {
+        return Err(format!("this instance does not serve uid {uid}"));
+    }
+    if server.activity.connections.load(Ordering::Relaxed) >= limits.connections {
+        return Err(format!(
+            "{} connections are open already",
+            limits.connections
+        ));
+    }
+    let mut users = server.peers.lock();
+    let user = users.entry(uid).or_insert_with(|| User {
+        connections: 0,
+        budget: budget(BUDGET),
+    });
+    if uid != 0 && user.connections >= limits.connections_per_owner {
+        return Err(format!(
+            "uid {uid} has {} connections already",
+            user.connections
+        ));
+    }
+    user.connections += 1;
+    server.activity.connections.fetch_add(1, Ordering::Relaxed);
+    Ok(Seat {
+        server: server.clone(),
+        uid,
+        budget: user.budget.clone(),
+    })
+}
+
+/// Accepts peers for ever.
+pub async fn listen(server: Arc<Server>, listener: UnixListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                tokio::spawn(serve_peer(server.clone(), stream));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection on the socket");
+                tokio::time::sleep(OUT_OF_FDS).await;
+            }
+        }
+    }
+}
+
+/// Serves one peer to its end.
+pub async fn serve_peer(server: Arc<Server>, stream: UnixStream) {
+    if let Err(reason) = try_serve(server, stream).await {
+        tracing::debug!(reason, "a client on the socket was turned away");
+    }
+}
+
+async fn try_serve(server: Arc<Server>, stream: UnixStream) -> Result<(), String> {
+    let who = Credentials::of_peer(&stream).map_err(|e| format!("who is it: {e}"))?;
+    let seat = seat(&server, who.uid)?;
+    let fds = tokio::time::timeout(HANDSHAKE, handshake(&stream, who.uid, server.guid.as_str()))
+        .await
+        .map_err(|_| format!("no handshake in {} s", HANDSHAKE.as_secs()))?
+        .map_err(|e| format!("handshake: {e}"))?;
+    let (stream, held) = (Arc::new(stream), Arc::new(Held::default()));
+    let socket = PeerSocket {
+        stream: stream.clone(),
+        fds,
+        budget: seat.budget.clone(),
+        held: held.clone(),
+    };
+    let messages = zbus::connection::Builder::authenticated_socket(socket, server.guid.clone())
+        .p2p()
+        .max_queued(READ_AHEAD)
+        .build_message_stream()
+        .await
+        .map_err(|e| e.to_string())?;
+    serve(server, messages, Link::peer(who, held, stream)).await;
+    drop(seat);
+    Ok(())
+}
