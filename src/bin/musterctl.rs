@@ -1,3 +1,5 @@
 //! musterctl, the client.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    musterd::client::main()
+}

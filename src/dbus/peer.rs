@@ -14,8 +14,6 @@ use super::auth::Credentials;
 use super::connection::{Link, serve};
 use super::socket::{Held, PeerSocket, budget, handshake};
 
-/// A peer says who it is in this time.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Messages zbus may read ahead; each is in its user's budget.
 const READ_AHEAD: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 /// Memory of one user's waiting messages.
@@ -32,6 +30,8 @@ pub struct Limits {
     pub connections_per_owner: usize,
     /// Only this uid is served (a user's instance); `None` for everybody.
     pub only_uid: Option<u32>,
+    /// A peer says who it is in this time.
+    pub handshake: Duration,
 }
 
 impl Default for Limits {
@@ -40,6 +40,7 @@ impl Default for Limits {
             connections: 4096,
             connections_per_owner: 512,
             only_uid: None,
+            handshake: Duration::from_secs(10),
         }
     }
 }
@@ -140,9 +141,10 @@ pub async fn serve_peer(server: Arc<Server>, stream: UnixStream) {
 async fn try_serve(server: Arc<Server>, stream: UnixStream) -> Result<(), String> {
     let who = Credentials::of_peer(&stream).map_err(|e| format!("who is it: {e}"))?;
     let seat = seat(&server, who.uid)?;
-    let fds = tokio::time::timeout(HANDSHAKE, handshake(&stream, who.uid, server.guid.as_str()))
+    let time = server.limits.handshake;
+    let fds = tokio::time::timeout(time, handshake(&stream, who.uid, server.guid.as_str()))
         .await
-        .map_err(|_| format!("no handshake in {} s", HANDSHAKE.as_secs()))?
+        .map_err(|_| format!("no handshake in {time:?}"))?
         .map_err(|e| format!("handshake: {e}"))?;
     let (stream, held) = (Arc::new(stream), Arc::new(Held::default()));
     let socket = PeerSocket {

@@ -53,6 +53,9 @@ pub struct RowFacts {
     pub leaf: Option<PathBuf>,
     /// The worktree it owns.
     pub worktree: Option<PathBuf>,
+    /// Where the file system of the worktree was mounted when the row was made
+    /// ([`Owned::mount`](super::worktree::Owned::mount)), if that was recorded.
+    pub worktree_mount: Option<PathBuf>,
     /// Where it runs; a living row protects the tree it runs in, whoever owns it.
     pub cwd: PathBuf,
     /// Any number that grows with each judgement ([`Verdict::judged`]); 0 for never. The least
@@ -272,7 +275,7 @@ impl Round<'_> {
             .chain(left.iter().filter_map(|i| tree_of(&self.rows[*i])));
         let wanted = Named::wanted(wanted);
         let probes = Arc::clone(&self.probes);
-        let ask = move |(owner, path)| {
+        let ask = move |_, (owner, path)| {
             let probes = Arc::clone(&probes);
             async move { probes.identify(owner, path).await }
         };
@@ -299,7 +302,8 @@ impl Round<'_> {
         found: &mut [Gathered],
         rows: Vec<(usize, Option<Identity>)>,
     ) -> Vec<usize> {
-        let mut groups: Vec<((Owner, PathBuf), Vec<usize>)> = Vec::new();
+        let mut jobs: Vec<(Owner, PathBuf)> = Vec::new();
+        let mut members: Vec<Vec<usize>> = Vec::new();
         let mut by_tree: HashMap<(u32, TreeKey), usize> = HashMap::new();
         for (index, identity) in rows {
             let Some((owner, path)) = tree_of(&self.rows[index]) else {
@@ -309,26 +313,31 @@ impl Round<'_> {
                 Some(own) => TreeKey::Inode(own),
                 None => TreeKey::Path(path.clone()),
             };
-            let group = *by_tree.entry((owner.uid, key)).or_insert(groups.len());
-            match groups.get_mut(group) {
-                Some((_, members)) => members.push(index),
-                None => groups.push(((owner, path), vec![index])),
+            let group = *by_tree.entry((owner.uid, key)).or_insert(jobs.len());
+            match members.get_mut(group) {
+                Some(members) => members.push(index),
+                None => {
+                    jobs.push((owner, path));
+                    members.push(vec![index]);
+                }
             }
         }
-        let members: HashMap<(Owner, PathBuf), Vec<usize>> = groups.iter().cloned().collect();
-        let jobs = groups.into_iter().map(|(key, _)| key).collect();
+        let mounts: Vec<Option<PathBuf>> = members
+            .iter()
+            .map(|m| m.first().and_then(|i| self.rows[*i].worktree_mount.clone()))
+            .collect();
         let probes = Arc::clone(&self.probes);
-        let ask = move |(owner, path)| {
-            let probes = Arc::clone(&probes);
+        let ask = move |place: usize, (owner, path)| {
+            let (probes, mount) = (Arc::clone(&probes), mounts[place].clone());
             async move {
                 let began = Instant::now();
-                let state = probes.probe(owner, path).await;
+                let state = probes.probe(owner, path, mount).await;
                 (state, began.elapsed())
             }
         };
         let mut skipped = Vec::new();
-        for (key, answer) in self.run(jobs, self.budget, ask).await {
-            let theirs = members.get(&key).map_or(&[][..], Vec::as_slice);
+        let answers = self.run(jobs, self.budget, ask).await;
+        for ((key, answer), theirs) in answers.into_iter().zip(&members) {
             let tree = match answer {
                 Some((state, took)) => {
                     self.outcome.probe_times.push(took);
@@ -357,7 +366,7 @@ impl Round<'_> {
         &self,
         keys: Vec<(Owner, PathBuf)>,
         limit: Duration,
-        ask: impl Fn((Owner, PathBuf)) -> F,
+        ask: impl Fn(usize, (Owner, PathBuf)) -> F,
     ) -> Vec<((Owner, PathBuf), Option<T>)>
     where
         T: Send + 'static,
@@ -369,7 +378,7 @@ impl Round<'_> {
         loop {
             while next < keys.len() && running.len() < self.parallel && self.began.elapsed() < limit
             {
-                let (place, future) = (next, ask(keys[next].clone()));
+                let (place, future) = (next, ask(next, keys[next].clone()));
                 running.spawn(async move { (place, future.await) });
                 next += 1;
             }

@@ -8,9 +8,19 @@ mod disk;
 mod field;
 mod index;
 pub mod record;
+#[cfg(test)]
+mod record_tests;
+#[cfg(test)]
+mod registry_tests;
 pub mod store;
+#[cfg(test)]
+mod store_tests;
+#[cfg(test)]
+pub(crate) mod strategies;
 mod tables;
 pub mod writer;
+#[cfg(test)]
+mod writer_tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;

@@ -265,7 +265,7 @@ impl Supervisor {
         self.timers.set(super::timers::Key::Idle, None);
         let _ = self.changes.send(Change::New(id));
         if let Some(row) = self.registry.get(id) {
-            crate::log::worker_started(row);
+            super::journal::worker_started(row);
         }
         Ok(prepared.unenforced)
     }
@@ -294,7 +294,7 @@ impl Supervisor {
         self.activity.reset(now.mono);
         self.look_for_idleness(now);
         if let Some(row) = self.registry.get(id) {
-            crate::log::start_failed(row, &sentence);
+            super::journal::start_failed(row, &sentence);
         }
         Refused::StartFailed {
             id,

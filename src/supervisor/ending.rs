@@ -166,7 +166,7 @@ impl Supervisor {
             Act::Unkillable => self.unkillable(node, now),
         }
         if let Some(row) = self.registry.get(id) {
-            crate::log::rung(row, act);
+            super::journal::rung(row, act);
         }
     }
 
@@ -256,7 +256,7 @@ impl Supervisor {
         self.durable.remove(&node);
         self.settle(child.id, std::mem::take(&mut child.waiters));
         if let Some(row) = self.registry.get(child.id) {
-            crate::log::worker_exited(row);
+            super::journal::worker_exited(row);
         }
         self.activity.reset(now.mono);
         self.schedule_sweep(now);

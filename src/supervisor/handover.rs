@@ -4,7 +4,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ladder::Plan;
 use super::step::Machine;
 use crate::worker::{Boot, KindType, Mono, NodeId, Pid, ProcessId, WorkerId};
 
@@ -124,6 +123,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::supervisor::ladder::Plan;
     use crate::supervisor::step::Event;
     use crate::worker::LeftoversPolicy;
 

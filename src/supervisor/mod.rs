@@ -16,6 +16,7 @@ mod ending;
 pub mod handle;
 mod helper;
 pub mod handover;
+mod journal;
 pub mod ladder;
 pub mod liveness;
 mod output;
@@ -23,6 +24,7 @@ mod prepare;
 pub mod reconcile;
 pub mod refused;
 mod saving;
+pub mod signals;
 pub mod step;
 mod strangers;
 mod sweep;
@@ -42,15 +44,15 @@ use crate::registry::Registry;
 use crate::registry::store::Store;
 use crate::registry::writer::Writer;
 use crate::sys::cgroup::{Leaf, Tree};
-use crate::sys::process::Stat;
-use crate::sys::signals::Signals;
 use crate::sys::spawn::Forker;
-use crate::sys::{clock, spawn};
+use crate::sys::clock;
+use crate::service_event;
 use crate::worker::{Mono, NodeId, Now, Outcome, Owner, Timestamp, WorkerId};
 
 use children::{Children, Ready};
 use deadlines::Deadlines;
-use handle::{Activity, CancelReply, Change, Command, Handle, Reply, Spawned};
+use handle::{Activity, CancelReply, Change, Command, Handle, Reply};
+use signals::Signals;
 use timers::{Key, Timers};
 
 /// What the supervisor is told at its start and never changes.
@@ -93,6 +95,10 @@ pub struct Parts {
     pub quarantined: u32,
     /// What does not work as it should, each a sentence.
     pub degraded: Vec<String>,
+    /// Wall clock minus boot-time clock as last written down; microseconds.
+    pub clock: Option<i64>,
+    /// Rows that the reconcile settled.
+    pub settled: Vec<WorkerId>,
 }
 
 /// Why the loop ended.
@@ -176,6 +182,7 @@ pub struct Supervisor {
     quarantined: u32,
     degraded: Vec<String>,
     counters: Counters,
+    clock: Option<i64>,
 }
 
 /// Commands waiting for the loop at most; more make the bus wait.
@@ -221,7 +228,7 @@ impl Supervisor {
             starting: HashMap::new(),
             cancel_replies: HashMap::new(),
             durable: HashSet::new(),
-            lazy: HashSet::new(),
+            lazy: parts.settled.into_iter().collect(),
             helpers: HashMap::new(),
             helpers_starting: HashSet::new(),
             deadlines: Deadlines::new()?,
@@ -234,6 +241,7 @@ impl Supervisor {
             quarantined: parts.quarantined,
             degraded: parts.degraded,
             counters: Counters::default(),
+            clock: parts.clock,
         };
         Ok((supervisor, handle))
     }
@@ -241,7 +249,9 @@ impl Supervisor {
     /// Runs until the service is to end; then everything is on disk.
     pub async fn run(mut self) -> Stopped {
         let mut ready = Vec::new();
+        self.correct_clock(clock::now());
         self.save_changed_rows();
+        self.activity.reset(clock::now().mono);
         self.schedule_sweep(clock::now());
         self.look_for_idleness(clock::now());
         loop {
@@ -271,7 +281,7 @@ impl Supervisor {
         };
         tokio::select! {
             biased;
-            signal = self.signals.recv() => signal.map_or(Turn::Gone, Turn::Signal),
+            signal = self.signals.recv() => Turn::Signal(signal),
             looked = self.children.ready(ready) => {
                 if let Err(error) = looked {
                     tracing::error!(%error, "cannot watch the children");
@@ -356,12 +366,8 @@ impl Supervisor {
         };
         self.drain = Some(Drain { until, forced });
         self.timers.set(Key::Drain, Some(until));
-        tracing::info!(
-            message_id = crate::log::id::STOPPING,
-            workers = self.children.len(),
-            forced,
-            "stopping: ending all workers"
-        );
+        let workers = self.children.len();
+        service_event!(INFO, crate::log::id::STOPPING, "stopping: ending {workers} workers");
         for node in self.children.nodes() {
             let by = self.set.me.uid;
             self.cancel_node(node, by, "the service is stopping", forced);

@@ -11,11 +11,13 @@ use super::refused::Refused;
 use super::timers::Key;
 use super::verbs::{PAGE, answer};
 use super::{Inner, Supervisor};
+use crate::gc::decide::{jump_correction, shifted_by_jump};
 use crate::gc::facts::{Decision, KeepReason};
 use crate::gc::report::{Report, ReportRow};
 use crate::gc::worktree::{Prober, ProberOptions};
 use crate::gc::{Look, Process, RowFacts, SweepInput, SweepOutcome, Verdict, sweep};
 use crate::registry::record::Loaded;
+use crate::registry::store::ClockMark;
 use crate::registry::writer::Job;
 use crate::sys::process::Liveness;
 use crate::sys::{cgroup, clock, process};
@@ -23,6 +25,9 @@ use crate::worker::{HowKnown, Now, Outcome, ProcessId, Row, Status, Timestamp, W
 
 /// Ids named by the Reaped signal at most.
 const REAPED_MAX: usize = 1000;
+
+/// A wall clock that is slewed, or read a moment later than the other one, has not been set.
+const CLOCK_NOISE: i64 = 1_000_000;
 
 /// Whom a sweep is for.
 #[derive(Debug)]
@@ -143,6 +148,7 @@ impl Supervisor {
         let Some(wanted) = self.sweeps.waiting.pop_front() else { return };
         self.sweeps.running = true;
         let now = clock::now();
+        self.correct_clock(now);
         let gc = &self.set.config.gc;
         let forget = matches!(wanted.purpose, Purpose::Forget { .. });
         let input = SweepInput {
@@ -197,6 +203,41 @@ impl Supervisor {
             cwd: row.cwd.clone(),
             last_judged: self.sweeps.judged.get(&row.id).copied().unwrap_or(0),
             in_scope,
+        }
+    }
+
+    /// Notices that the wall clock was set, also between two lives of the daemon in one boot.
+    /// After a jump forward of over an hour, rows within their grace get the jump added.
+    pub(super) fn correct_clock(&mut self, now: Now) {
+        let boot_usec = i64::try_from(now.boot.0 / 1000).unwrap_or(i64::MAX);
+        let offset = now.wall.0.saturating_sub(boot_usec);
+        let before = self.clock.replace(offset);
+        if before.is_some_and(|before| (offset - before).abs() < CLOCK_NOISE) {
+            self.clock = before;
+            return;
+        }
+        if let Some(jump) = before.and_then(|before| jump_correction(before, offset)) {
+            self.shift_rows(jump, now);
+        }
+        if let Ok(boot_id) = process::boot_id() {
+            let mark = ClockMark { boot_id, wall_minus_boot_usec: offset };
+            let _ = self.writer.submit(Job::Clock(mark));
+        }
+    }
+
+    fn shift_rows(&mut self, jump: i64, now: Now) {
+        let grace = i64::try_from(self.set.config.gc.grace.as_secs()).unwrap_or(i64::MAX);
+        let shifted: Vec<(WorkerId, Timestamp)> = self
+            .registry
+            .iter()
+            .filter_map(|row| {
+                Some((row.id, shifted_by_jump(row.exited?, now.wall, grace, jump)?))
+            })
+            .collect();
+        super::journal::clock_jumped(jump / 1_000_000, shifted.len());
+        for (id, exited) in shifted {
+            let _ = self.registry.update(id, |row| row.exited = Some(exited));
+            let _ = self.save(id);
         }
     }
 
@@ -309,6 +350,9 @@ impl Supervisor {
         });
         if finished.is_ok() {
             self.settle(id, Vec::new());
+            if let Some(row) = self.registry.get(id) {
+                super::journal::found_dead(row, how);
+            }
         }
     }
 
@@ -318,7 +362,7 @@ impl Supervisor {
         why: &'static str,
     ) -> tokio::sync::oneshot::Receiver<std::io::Result<()>> {
         if let Some(entry) = self.registry.remove(id) {
-            crate::log::row_removed(entry.row(), why);
+            super::journal::row_removed(entry.row(), why);
         }
         self.lazy.remove(&id);
         self.sweeps.judged.remove(&id);

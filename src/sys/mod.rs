@@ -10,10 +10,13 @@ pub mod clock;
 pub mod fdslots;
 pub mod guardian;
 pub mod lock;
+#[allow(unsafe_code)]
+pub mod pdeathsig;
 pub mod peer;
 pub mod privilege;
 pub mod process;
 mod procfs;
+pub mod session;
 pub mod signals;
 pub mod spawn;
 pub mod wait;

@@ -7,11 +7,26 @@
 //! sweep -> Probes = Prober -> [pipes] -> musterd probe (owner's ids) -> check -> git
 //! ```
 
+mod check;
+mod discover;
+mod git;
+mod helper;
+mod index;
+mod place;
+mod prober;
+mod repo;
+mod status;
+mod wire;
+
 use std::path::PathBuf;
 use std::pin::Pin;
 
 use super::facts::Tree;
 use crate::worker::Owner;
+
+pub use discover::{Owned, owned_worktree};
+pub use helper::helper_main;
+pub use prober::{HelperIo, HelperLauncher, ProbeOptions, Prober};
 
 /// Device and inode.
 pub type Inode = (u64, u64);
@@ -54,8 +69,8 @@ pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Whom a sweep asks about directories. Each answer comes within the probe's time limit.
 pub trait Probes: Send + Sync {
-    /// Is the worktree clean?
-    fn probe(&self, owner: Owner, path: PathBuf) -> Later<TreeState>;
+    /// Is the worktree clean? `mount` is where its file system is to be mounted, if recorded.
+    fn probe(&self, owner: Owner, path: PathBuf, mount: Option<PathBuf>) -> Later<TreeState>;
 
     /// What directory is it? `None` where that cannot be told.
     fn identify(&self, owner: Owner, path: PathBuf) -> Later<Option<Identity>>;

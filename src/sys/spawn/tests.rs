@@ -83,3 +83,47 @@ fn a_program_that_is_not_there_is_named() {
     assert_eq!((error.stage, error.errno), (Stage::Exec, libc::ENOENT));
     assert_eq!(error.path, "/nonexistent/agent");
 }
+
+/// `cargo test --release --lib spawning_is -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement"]
+#[allow(unsafe_code)]
+fn spawning_is_as_fast_as_posix_spawn() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let forker = shared();
+    let rounds = 500;
+    for _ in 0..5 {
+        let start = std::time::Instant::now();
+        for _ in 0..rounds {
+            let started = runtime
+                .block_on(forker.start(image(&["/bin/true"])))
+                .unwrap();
+            finish(&started);
+        }
+        let ours = start.elapsed() / rounds;
+        let start = std::time::Instant::now();
+        for _ in 0..rounds {
+            let argv = [c"/bin/true".as_ptr().cast_mut(), std::ptr::null_mut()];
+            let env = [std::ptr::null_mut()];
+            let mut pid = 0;
+            // SAFETY: all pointers are to what lives in this frame.
+            unsafe {
+                let none = std::ptr::null();
+                let path = c"/bin/true".as_ptr();
+                libc::posix_spawn(
+                    &raw mut pid,
+                    path,
+                    none,
+                    none.cast(),
+                    argv.as_ptr(),
+                    env.as_ptr(),
+                );
+                libc::waitpid(pid, std::ptr::null_mut(), 0);
+            }
+        }
+        println!("ours {ours:?}, posix_spawn {:?}", start.elapsed() / rounds);
+    }
+}

@@ -1,0 +1,156 @@
+//! The verbs, one file each; the smallest are here.
+
+mod cancel;
+pub mod check_config;
+mod list;
+mod logs;
+mod monitor;
+mod reap;
+mod report;
+mod run;
+mod show;
+mod status;
+mod wait;
+
+use std::rc::Rc;
+
+use super::args::{Global, KillArgs, ListArgs, Verb, WorkersArgs};
+use super::exit::{Asking, Code, Failure};
+use super::link::{Daemon, Tally, failure};
+use super::output::Output;
+use super::output::text::escape;
+use super::view::Worker;
+use crate::dbus::client::{CallError, Client};
+
+/// Carries out a verb that needs a daemon.
+pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Result<Code, Failure> {
+    let verb = verb.unwrap_or(Verb::List(ListArgs::default()));
+    // Faults of the command line come before a daemon is looked for or started.
+    let prepared = match &verb {
+        Verb::Run(args) => Some(run::prepare(args)?),
+        _ => None,
+    };
+    let daemon = Rc::new(Daemon::connect(global).await?);
+    match verb {
+        Verb::List(args) => list::run(&daemon, &args, out).await,
+        Verb::Run(args) => match prepared {
+            Some(prepared) => run::run(&daemon, &args, prepared, out).await,
+            None => Ok(Code::FAILED),
+        },
+        Verb::Status(args) => status::run(&daemon, &args, out).await,
+        Verb::Show(args) => show::run(&daemon, &args, out).await,
+        Verb::Logs(args) => logs::run(&daemon, &args).await,
+        Verb::Monitor(args) => monitor::run(&daemon, &args, out).await,
+        Verb::Cancel(args) => cancel::run(&daemon, &args, out).await,
+        Verb::Kill(args) => Ok(kill(&daemon, &args).await),
+        Verb::Freeze(args) => Ok(freeze(&daemon, &args, true).await),
+        Verb::Thaw(args) => Ok(freeze(&daemon, &args, false).await),
+        Verb::Wait(args) => wait::run(&daemon, &args, out).await,
+        Verb::Reap(args) => reap::run(&daemon, &args, out).await,
+        Verb::Hold(args) => Ok(hold(&daemon, &args, true).await),
+        Verb::Release(args) => Ok(hold(&daemon, &args, false).await),
+        Verb::Forget(args) => {
+            let force = args.force;
+            let forget = async |c: Client, w: &str| c.forget(w, force).await;
+            Ok(each(&daemon, &args.workers, forget).await)
+        }
+        Verb::Restore(args) => Ok(restore(&daemon, &args, out).await),
+        Verb::CheckConfig(_) | Verb::Version => Ok(Code::DONE),
+    }
+}
+
+/// The version of this program.
+pub fn version(out: &mut Output) -> Code {
+    let version = env!("CARGO_PKG_VERSION");
+    if out.json.is_some() {
+        out.json(&serde_json::json!({ "version": version }));
+    } else {
+        out.line(format!("musterctl {version}"));
+    }
+    Code::DONE
+}
+
+/// Does the same to each worker; the worst code of all.
+async fn each(
+    daemon: &Daemon,
+    workers: &[String],
+    act: impl AsyncFn(Client, &str) -> Result<(), CallError>,
+) -> Code {
+    let mut tally = Tally::default();
+    for worker in workers {
+        let result = daemon.call(async |client| act(client, worker).await).await;
+        tally.add(
+            result
+                .map(|()| Code::DONE)
+                .map_err(|e| failure(e, Asking::Action)),
+        );
+    }
+    tally.code()
+}
+
+async fn kill(daemon: &Daemon, args: &KillArgs) -> Code {
+    let (whom, signal) = (args.kill_whom.into(), args.signal);
+    each(daemon, &args.workers, async |c: Client, w: &str| {
+        c.kill(w, whom, signal).await
+    })
+    .await
+}
+
+async fn freeze(daemon: &Daemon, args: &WorkersArgs, frozen: bool) -> Code {
+    each(daemon, &args.workers, async |c: Client, w: &str| {
+        c.freeze(w, frozen).await
+    })
+    .await
+}
+
+async fn hold(daemon: &Daemon, args: &WorkersArgs, held: bool) -> Code {
+    each(daemon, &args.workers, async |c: Client, w: &str| {
+        c.hold(w, held).await
+    })
+    .await
+}
+
+async fn restore(daemon: &Daemon, args: &WorkersArgs, out: &mut Output) -> Code {
+    let mut tally = Tally::default();
+    let mut ids = Vec::new();
+    for worker in &args.workers {
+        match daemon.call(async |c| c.restore(worker).await).await {
+            Ok(id) => {
+                ids.push(id);
+                tally.add(Ok(Code::DONE));
+            }
+            Err(error) => tally.add(Err(failure(error, Asking::Action))),
+        }
+    }
+    if out.json.is_some() {
+        out.json(&ids);
+    } else if !out.quiet {
+        for id in ids {
+            out.line(format!("Restored {}.", escape(&id)));
+        }
+    }
+    tally.code()
+}
+
+/// The JSON of a worker and what this client reads of it.
+async fn look(
+    daemon: &Daemon,
+    worker: &str,
+    asking: Asking,
+) -> Result<(serde_json::Value, Worker), Failure> {
+    let json = daemon
+        .call(async |client| client.status(worker).await)
+        .await
+        .map_err(|e| failure(e, asking))?;
+    let view = Worker::read(&json)
+        .map_err(|e| Failure::failed(format!("musterd's answer about {worker:?}: {e}")))?;
+    Ok((json, view))
+}
+
+/// The id of the worker that a word on the command line means.
+async fn resolve(daemon: &Daemon, worker: &str) -> Result<String, Failure> {
+    daemon
+        .call(async |client| client.resolve(worker).await)
+        .await
+        .map_err(|e| failure(e, Asking::Action))
+}

@@ -1,0 +1,416 @@
+//! `run`: from the command line to a spec, the start, and the wait for the end with Ctrl-C.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use nix::sys::signal::{SigSet, Signal};
+use tokio::sync::mpsc;
+
+use super::report;
+use super::wait::{ended, print};
+use crate::client::args::RunArgs;
+use crate::client::environment::{Login, build, login};
+use crate::client::exit::{Asking, Code, Failure};
+use crate::client::kinds;
+use crate::client::link::{Daemon, failure};
+use crate::client::output::Output;
+use crate::client::output::text::escape;
+use crate::dbus::client::{CallError, Spawned};
+use crate::supervisor::handle::{CancelOptions, Stdio};
+use crate::worker::{
+    Control, Ending, Environment, Limits, Priority, RestartPolicy, Spec, Timeouts, WorktreeChoice,
+};
+
+/// A payload longer than the greatest frame can never be handed over.
+const PAYLOAD_MAX: u64 = 64 << 20;
+/// Between attempts where waiting helps.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// The spec of a worker, made and checked before a daemon is looked for.
+pub fn prepare(args: &RunArgs) -> Result<Box<Spec>, Failure> {
+    let here = std::env::current_dir();
+    let absolute = |path: &Path| -> Result<PathBuf, Failure> {
+        if path.is_absolute() {
+            return Ok(path.to_owned());
+        }
+        match &here {
+            Ok(here) => Ok(here.join(path)),
+            Err(e) => Err(Failure::failed(format!(
+                "cannot tell the current directory: {e}; give absolute paths and --working-directory"
+            ))),
+        }
+    };
+    let cwd = absolute(args.working_directory.as_deref().unwrap_or(Path::new("")))?;
+    // join() with an empty path leaves a slash behind.
+    let cwd: PathBuf = cwd.components().collect();
+    let worktree = match &args.worktree {
+        None => WorktreeChoice::Auto,
+        Some(path) if path == Path::new("auto") => WorktreeChoice::Auto,
+        Some(path) if path == Path::new("none") => WorktreeChoice::None,
+        Some(path) => WorktreeChoice::Path(absolute(path)?),
+    };
+    let spec = Spec {
+        argv: args.command.clone(),
+        name: args.name.clone().unwrap_or_default(),
+        cwd,
+        env: Environment(environment(args)?),
+        kind: kinds::parse(args.kind.as_deref(), &args.kind_field)?,
+        timeouts: Timeouts {
+            deadline: args.deadline,
+            idle: args.idle_timeout,
+            ..Timeouts::default()
+        },
+        control: args.control.unwrap_or(Control::None),
+        payload: payload(args.payload.as_deref())?,
+        worktree,
+        uid: args.uid,
+        limits: Limits {
+            memory_max: args.memory_max,
+            tasks_max: args.tasks_max,
+            cpu_weight: args.cpu_weight,
+            cpu_max_percent: args.cpu_max,
+            nice: args.nice,
+            tokens_max: args.tokens_max,
+        },
+        restart: args.restart.unwrap_or(RestartPolicy::No),
+        restart_max: args.restart_max,
+        leftovers: args.leftovers,
+        ending: Ending {
+            stop_signal: args.stop_signal,
+            grace: args.grace,
+            kill_grace: args.kill_grace,
+            stop_hook: Vec::new(),
+        },
+        priority: args.priority.unwrap_or(Priority::Normal),
+        trace_id: args.trace_id.clone().unwrap_or_default(),
+        private_tmp: args.private_tmp,
+        tty: false,
+    };
+    spec.check().map_err(|e| Failure::usage(e.to_string()))?;
+    Ok(Box::new(spec))
+}
+
+fn environment(args: &RunArgs) -> Result<Vec<OsString>, Failure> {
+    let caller = |name: &OsStr| std::env::var_os(name);
+    if !args.clean_env {
+        return build(std::env::vars_os(), &args.setenv, caller);
+    }
+    let uid = args
+        .uid
+        .unwrap_or_else(|| rustix::process::geteuid().as_raw());
+    let user = nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(uid))
+        .ok()
+        .flatten();
+    let who = match user {
+        Some(user) => Login {
+            uid,
+            name: user.name,
+            home: user.dir.into(),
+            shell: user.shell.into(),
+        },
+        None => Login {
+            uid,
+            name: String::new(),
+            home: "/".into(),
+            shell: "/bin/sh".into(),
+        },
+    };
+    build(login(&who, std::env::var_os("LANG")), &args.setenv, caller)
+}
+
+/// `--payload`: the JSON itself, `@FILE`, or `-` for standard input.
+fn payload(text: Option<&OsStr>) -> Result<Option<String>, Failure> {
+    let Some(text) = text else { return Ok(None) };
+    let bytes = text.as_bytes();
+    let read = |what: String, from: &mut dyn Read| {
+        let mut text = String::new();
+        from.take(PAYLOAD_MAX)
+            .read_to_string(&mut text)
+            .map_err(|e| Failure::usage(format!("--payload: cannot read {what}: {e}")))?;
+        Ok(Some(text))
+    };
+    if bytes == b"-" {
+        read("standard input".to_owned(), &mut std::io::stdin().lock())
+    } else if let Some(path) = bytes.strip_prefix(b"@") {
+        let path = Path::new(OsStr::from_bytes(path));
+        let mut file = std::fs::File::open(path).map_err(|e| {
+            Failure::usage(format!("--payload: cannot open {}: {e}", path.display()))
+        })?;
+        read(path.display().to_string(), &mut file)
+    } else {
+        let text = text
+            .to_str()
+            .ok_or_else(|| Failure::usage("--payload: is not UTF-8"))?;
+        Ok(Some(text.to_owned()))
+    }
+}
+
+/// Runs the verb.
+pub async fn run(
+    daemon: &Rc<Daemon>,
+    args: &RunArgs,
+    spec: Box<Spec>,
+    out: &mut Output,
+) -> Result<Code, Failure> {
+    let wait = args.wait || args.pipe;
+    // From here on Ctrl-C ends the worker and not this program with the worker left behind.
+    let signals = wait.then(Signals::catch).transpose()?;
+    let spawned = spawn(daemon, &spec, args).await?;
+    if !spawned.unenforced.is_empty() {
+        eprintln!(
+            "musterctl: this host cannot enforce: {}",
+            escape(&spawned.unenforced.join(", "))
+        );
+    }
+    if !spawned.durable {
+        eprintln!("musterctl: the row is not on disk yet; see `musterctl status`");
+    }
+    let Some(signals) = signals else {
+        started(&spawned, &spec, out);
+        return Ok(Code::DONE);
+    };
+    if !out.quiet {
+        eprintln!("Running as worker {}.", title(&spawned, &spec));
+    }
+    watch(daemon, &spawned.id, signals, out).await
+}
+
+/// Starts the worker; waits and asks again where that helps.
+async fn spawn(daemon: &Daemon, spec: &Spec, args: &RunArgs) -> Result<Spawned, Failure> {
+    let mut said = false;
+    loop {
+        let result = daemon
+            .call(async |client| {
+                let stdio = stdio(args.pipe)
+                    .map_err(|e| CallError::Unreachable(format!("cannot pass stdio: {e}")))?;
+                client.spawn(spec, stdio).await
+            })
+            .await;
+        match result {
+            Err(CallError::Refused { name, message, .. }) if !args.no_wait && passes(&name) => {
+                if !said {
+                    eprintln!("musterctl: {}; waiting for room", escape(&message));
+                    said = true;
+                }
+                tokio::time::sleep(RETRY).await;
+            }
+            other => return other.map_err(|e| failure(e, Asking::Action)),
+        }
+    }
+}
+
+/// Refusals that pass by themselves: the spawn rate, and pressure.
+fn passes(name: &str) -> bool {
+    name.strip_prefix("org.muster1.Error.Refused.")
+        .is_some_and(|why| why.ends_with("Rate") || why.ends_with("Pressure"))
+}
+
+/// With `--pipe` duplicates of the caller's own; a closed one is left out.
+fn stdio(pipe: bool) -> std::io::Result<Stdio> {
+    if !pipe {
+        return Ok(Stdio::default());
+    }
+    fn dup(fd: impl AsFd) -> std::io::Result<Option<OwnedFd>> {
+        match rustix::io::fcntl_dupfd_cloexec(fd, 3) {
+            Ok(fd) => Ok(Some(fd)),
+            Err(rustix::io::Errno::BADF) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+    Ok(Stdio {
+        stdin: dup(std::io::stdin())?,
+        stdout: dup(std::io::stdout())?,
+        stderr: dup(std::io::stderr())?,
+    })
+}
+
+fn title(spawned: &Spawned, spec: &Spec) -> String {
+    if spec.name.is_empty() {
+        escape(&spawned.id)
+    } else {
+        format!("{} ({})", escape(&spawned.id), escape(&spec.name))
+    }
+}
+
+/// What is printed without `--wait`: the id on stdout, for people with how to go on on stderr.
+fn started(spawned: &Spawned, spec: &Spec, out: &mut Output) {
+    if out.json.is_some() {
+        out.json(&serde_json::json!({
+            "id": spawned.id,
+            "name": spec.name,
+            "object": spawned.object,
+            "unenforced": spawned.unenforced,
+            "durable": spawned.durable,
+        }));
+    } else if out.quiet {
+        out.line(&spawned.id);
+    } else {
+        out.line(format!("Running as worker {}.", title(spawned, spec)));
+        let id = escape(&spawned.id);
+        eprintln!(
+            "Look: musterctl status {id}   Output: musterctl logs -f {id}   End: musterctl cancel {id}"
+        );
+    }
+}
+
+/// Waits for the end. The first Ctrl-C cancels, the second kills, the third leaves.
+async fn watch(
+    daemon: &Daemon,
+    id: &str,
+    mut signals: Signals,
+    out: &mut Output,
+) -> Result<Code, Failure> {
+    let wait = ended(daemon, id);
+    tokio::pin!(wait);
+    let mut asked = 0;
+    let ended = loop {
+        tokio::select! {
+            ended = &mut wait => break ended?,
+            () = signals.next() => asked += 1,
+        }
+        let (now, words) = match asked {
+            1 => (false, "ending it; Ctrl-C again kills it"),
+            2 => (true, "killing it; Ctrl-C again leaves it to musterd"),
+            _ => {
+                return Err(Failure::failed(format!(
+                    "not waiting any longer; {id} is left to musterd"
+                )));
+            }
+        };
+        eprintln!("musterctl: {words}");
+        let options = CancelOptions {
+            now,
+            keep_descendants: false,
+        };
+        daemon
+            .call(async |client| client.cancel(id, "interrupted", options).await)
+            .await
+            .map_err(|e| failure(e, Asking::Action))?;
+    };
+    let code = ended.code();
+    if out.json.is_some() {
+        print(std::slice::from_ref(&ended), out);
+    } else if !out.quiet {
+        eprintln!("{}", report::ending(&ended.worker));
+    }
+    Ok(code)
+}
+
+/// SIGINT and SIGTERM as something to wait for.
+struct Signals(mpsc::UnboundedReceiver<()>);
+
+impl Signals {
+    /// The signals are blocked in this thread and taken by one of their own.
+    fn catch() -> Result<Self, Failure> {
+        let cannot = |e: std::io::Error| Failure::failed(format!("cannot catch signals: {e}"));
+        let mut set = SigSet::empty();
+        set.add(Signal::SIGINT);
+        set.add(Signal::SIGTERM);
+        set.thread_block().map_err(|e| cannot(e.into()))?;
+        let (tell, told) = mpsc::unbounded_channel();
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || while set.wait().is_ok() && tell.send(()).is_ok() {})
+            .map_err(cannot)?;
+        Ok(Self(told))
+    }
+
+    /// Returns at the next signal; never if signals cannot be read.
+    async fn next(&mut self) {
+        if self.0.recv().await.is_none() {
+            std::future::pending().await
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::args::{Cli, Verb};
+    use clap::Parser;
+
+    fn spec(words: &[&str]) -> Result<Box<Spec>, Failure> {
+        let line = ["musterctl", "run"].iter().chain(words).copied();
+        match Cli::try_parse_from(line).unwrap().verb {
+            Some(Verb::Run(args)) => prepare(&args),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_reach_the_spec() {
+        let spec = spec(&[
+            "--name=n",
+            "--worktree=none",
+            "--kind=subagent:h",
+            "--deadline=1h",
+            "--grace=1s",
+            "--stop-signal=INT",
+            "--nice=5",
+            "--cpu-max=50%",
+            "--clean-env",
+            "-E",
+            "A=b",
+            "-d",
+            "/tmp",
+            "--control=frames",
+            "--payload={\"a\":1}",
+            "--",
+            "true",
+            "x",
+        ])
+        .unwrap();
+        assert_eq!(spec.argv, ["true", "x"]);
+        assert_eq!(spec.kind.label(), "subagent:h");
+        assert_eq!(spec.cwd, Path::new("/tmp"));
+        assert_eq!(spec.worktree, WorktreeChoice::None);
+        assert_eq!(spec.ending.stop_signal, Some(2));
+        assert_eq!(spec.ending.grace, Some(Duration::from_secs(1)));
+        assert_eq!(spec.limits.cpu_max_percent, Some(50));
+        assert!(spec.env.0.contains(&"A=b".into()));
+    }
+
+    #[test]
+    fn relative_paths_are_taken_from_the_current_directory() {
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(spec(&["true"]).unwrap().cwd, here);
+        let spec = spec(&["-d", "a", "--worktree", "b", "true"]).unwrap();
+        assert_eq!(spec.cwd, here.join("a"));
+        assert_eq!(spec.worktree, WorktreeChoice::Path(here.join("b")));
+    }
+
+    #[test]
+    fn a_bad_spec_is_a_usage_error_before_any_daemon_is_started() {
+        for words in [
+            &["--name=a/b", "true"][..],
+            &["--nice=99", "true"],
+            &["--cpu-weight=0", "true"],
+            &["--payload={}", "true"],
+            &["--control=frames", "--payload={", "true"],
+            &["--payload=@/nosuch/file", "true"],
+            &["--kind=nosuch", "true"],
+            &["-E", "=x", "true"],
+        ] {
+            let failure = spec(words).expect_err(&format!("{words:?}"));
+            assert_eq!(failure.code, Code::USAGE, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn only_refusals_that_pass_by_themselves_are_waited_out() {
+        for (name, yes) in [
+            ("org.muster1.Error.Refused.SpawnRate", true),
+            ("org.muster1.Error.Refused.MemoryPressure", true),
+            ("org.muster1.Error.Refused.Draining", false),
+            ("org.muster1.Error.Refused.TooMany", false),
+            ("org.muster1.Error.NameTaken", false),
+        ] {
+            assert_eq!(passes(name), yes, "{name}");
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! `status`: the service, or a block a worker with the last lines of its output.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::report::{self, Users, count, dot, leftovers};
+use super::{logs, look};
+use crate::client::args::StatusArgs;
+use crate::client::exit::{Asking, Code, Failure};
+use crate::client::link::{Daemon, Tally, failure};
+use crate::client::output::Output;
+use crate::client::output::Paint;
+use crate::client::output::text::{command_line, escape};
+use crate::client::output::time::{absolute, now, relative, span};
+use crate::client::view::{Service, Worker};
+
+/// Runs the verb.
+pub async fn run(daemon: &Daemon, args: &StatusArgs, out: &mut Output) -> Result<Code, Failure> {
+    if args.workers.is_empty() {
+        return service(daemon, out).await;
+    }
+    let mut tally = Tally::default();
+    let mut rows: Vec<Value> = Vec::new();
+    let users = Users::default();
+    let mut first = true;
+    for worker in &args.workers {
+        let (json, worker) = match look(daemon, worker, Asking::Status).await {
+            Ok(found) => found,
+            Err(failure) => {
+                tally.add(Err(failure));
+                continue;
+            }
+        };
+        tally.add(Ok(if worker.is_running() {
+            Code::DONE
+        } else {
+            Code::NOT_RUNNING
+        }));
+        if out.json.is_some() {
+            rows.push(json);
+            continue;
+        }
+        if !std::mem::take(&mut first) {
+            out.line("");
+        }
+        block(&worker, &users, now(), out);
+        tail(&worker, args.lines, out);
+    }
+    if out.json.is_some() {
+        out.json(&rows);
+    }
+    Ok(tally.code())
+}
+
+/// One `Name: value` line, the names flush right.
+fn field(out: &mut Output, name: &str, value: &str) {
+    out.line(format!("{name:>10}: {value}"));
+}
+
+/// The block of one worker.
+fn block(worker: &Worker, users: &Users, now: i64, out: &mut Output) {
+    let (mark, paint) = dot(worker);
+    let mark = out.style.paint(paint, mark);
+    let name = match worker.name.as_str() {
+        "" => String::new(),
+        name => format!(" - {}", escape(name)),
+    };
+    out.line(format!("{mark} {}{name}", escape(&worker.id)));
+    let state = out
+        .style
+        .paint(report::paint(worker), &report::state(worker));
+    field(out, "Status", &format!("{state} {}", since(worker, now)));
+    if worker.outcome.is_some() {
+        let ending = report::ending(worker);
+        // The title stands above already.
+        let ending = ending
+            .strip_prefix(&format!("{}: ", escape(&worker.title())))
+            .unwrap_or(&ending);
+        field(out, "Outcome", if ending.is_empty() { "-" } else { ending });
+    } else if let Some(cancelled) = &worker.cancelled {
+        let by = users.name(cancelled.by);
+        let why = match cancelled.reason.as_str() {
+            "" => String::new(),
+            reason => format!(": {}", escape(reason)),
+        };
+        field(
+            out,
+            "Cancelled",
+            &format!("by {by} {}{why}", relative(cancelled.at, now)),
+        );
+    }
+    if let (Some(rung), None) = (&worker.rung, &worker.outcome) {
+        let next = worker
+            .next_rung
+            .map(|at| format!(", next {}", relative(at, now)))
+            .unwrap_or_default();
+        field(out, "Rung", &format!("{}{next}", escape(rung)));
+    }
+    let owner = users.name(worker.owner.uid);
+    field(out, "Owner", &format!("{owner} (uid {})", worker.owner.uid));
+    if worker.kind != "command" {
+        field(out, "Kind", &escape(&worker.kind));
+    }
+    if let Some(parent) = &worker.parent {
+        field(out, "Parent", &escape(parent));
+    }
+    if let Some(pid) = worker.pid {
+        field(out, "Main PID", &pid.to_string());
+    }
+    field(out, "Command", &command_line(&worker.argv));
+    field(out, "Dir", &escape(&worker.cwd));
+    details(worker, now, out);
+}
+
+fn details(worker: &Worker, now: i64, out: &mut Output) {
+    if let Some(worktree) = &worker.worktree {
+        field(out, "Worktree", &escape(worktree));
+    }
+    if let Some(group) = &worker.control_group {
+        field(out, "CGroup", &escape(group));
+    }
+    if let Some(deadline) = worker.deadline.filter(|_| !worker.is_terminal()) {
+        field(out, "Deadline", &relative(deadline, now));
+    }
+    if worker.tokens.input + worker.tokens.output > 0 {
+        let tokens = worker.tokens;
+        field(
+            out,
+            "Tokens",
+            &format!("{} in, {} out", tokens.input, tokens.output),
+        );
+    }
+    if worker.restarts > 0 {
+        field(out, "Restarts", &worker.restarts.to_string());
+    }
+    if worker.leftovers.count > 0 && worker.outcome.is_none() {
+        field(out, "Leftovers", &leftovers(worker));
+    }
+    for (name, text) in [
+        ("Says", worker.status_text.as_str()),
+        ("Read-only", worker.read_only.as_deref().unwrap_or("")),
+        // An ended worker's note is part of its outcome.
+        (
+            "Note",
+            worker
+                .note
+                .as_deref()
+                .filter(|_| worker.outcome.is_none())
+                .unwrap_or(""),
+        ),
+    ] {
+        if !text.is_empty() {
+            field(out, name, &escape(text));
+        }
+    }
+    if !worker.unenforced.is_empty() {
+        field(out, "Unenforced", &escape(&worker.unenforced.join(", ")));
+    }
+    let flags: Vec<&str> = [(worker.held, "held"), (worker.adopted, "adopted")]
+        .into_iter()
+        .filter_map(|(is, word)| is.then_some(word))
+        .collect();
+    if !flags.is_empty() {
+        field(out, "Flags", &flags.join(", "));
+    }
+    if let Some(output) = &worker.output {
+        let dropped = match worker.output_dropped {
+            0 => String::new(),
+            n => format!(" (first {n} bytes dropped)"),
+        };
+        field(out, "Output", &format!("{}{dropped}", escape(output)));
+    }
+}
+
+/// `since Mon 2026-11-30 11:32:19 UTC; 3min ago`, and for how long it ran.
+fn since(worker: &Worker, now: i64) -> String {
+    let at = worker.exited.or(worker.started).unwrap_or(worker.created);
+    let mut text = format!("since {}; {}", absolute(at), relative(at, now));
+    if let (Some(started), Some(exited)) = (worker.started, worker.exited) {
+        let ran = u64::try_from(exited.saturating_sub(started)).unwrap_or(0);
+        text.push_str(&format!(" (ran {})", span(Duration::from_micros(ran))));
+    }
+    text
+}
+
+/// The last lines of the output, escaped.
+fn tail(worker: &Worker, lines: usize, out: &mut Output) {
+    let Some(path) = worker.output.as_deref().filter(|_| lines > 0) else {
+        return;
+    };
+    let text = match logs::tail_of(path.as_ref(), worker.output_dropped, lines) {
+        Ok(text) => text,
+        Err(error) => {
+            let note = format!("(output cannot be read: {error})");
+            out.line(out.style.paint(Paint::Dim, &note));
+            return;
+        }
+    };
+    let text = String::from_utf8_lossy(&text).into_owned();
+    if text.is_empty() {
+        return;
+    }
+    out.line("");
+    for line in text.lines() {
+        out.line(escape(line.trim_end_matches('\r')));
+    }
+}
+
+async fn service(daemon: &Daemon, out: &mut Output) -> Result<Code, Failure> {
+    let json = daemon
+        .call(async |client| client.status("").await)
+        .await
+        .map_err(|e| failure(e, Asking::Status))?;
+    if out.json.is_some() {
+        out.json(&json);
+        return Ok(Code::DONE);
+    }
+    let service = read_service(&json)?;
+    summary(&service, now(), out);
+    Ok(Code::DONE)
+}
+
+/// The summary, wherever the daemon put it beside the workers.
+pub fn read_service_json(json: &Value) -> &Value {
+    ["summary", "service"]
+        .iter()
+        .find_map(|key| json.get(key))
+        .unwrap_or(json)
+}
+
+fn read_service(json: &Value) -> Result<Service, Failure> {
+    serde_json::from_value(read_service_json(json).clone())
+        .map_err(|e| Failure::failed(format!("musterd's answer about itself: {e}")))
+}
+
+fn summary(service: &Service, now: i64, out: &mut Output) {
+    let paint = if service.degraded.is_empty() {
+        Paint::Good
+    } else {
+        Paint::Warn
+    };
+    let state = if service.degraded.is_empty() {
+        escape(&service.state)
+    } else {
+        format!("{}, degraded", escape(&service.state))
+    };
+    out.line(format!(
+        "{} musterd {}",
+        out.style.paint(paint, "●"),
+        escape(&service.version)
+    ));
+    let started = service.started;
+    let since = format!("since {}; {}", absolute(started), relative(started, now));
+    field(
+        out,
+        "State",
+        &format!("{} {since}", out.style.paint(paint, &state)),
+    );
+    field(
+        out,
+        "PID",
+        &format!("{} (generation {})", service.pid, service.generation),
+    );
+    let statuses: Vec<String> = service
+        .by_status
+        .iter()
+        .filter(|(_, n)| **n > 0)
+        .map(|(status, n)| format!("{n} {}", escape(status)))
+        .collect();
+    let rows = count(u64::from(service.n_rows), "row", "rows");
+    let rows = match statuses.is_empty() {
+        true => rows,
+        false => format!("{rows}: {}", statuses.join(", ")),
+    };
+    field(
+        out,
+        "Roll",
+        &format!(
+            "{} alive; {rows}",
+            count(u64::from(service.n_workers), "worker", "workers")
+        ),
+    );
+    let grace = span(Duration::from_micros(service.grace_usec));
+    let swept = service.last_reap.map_or("never swept".to_owned(), |at| {
+        format!("last sweep {}", relative(at, now))
+    });
+    field(out, "Collector", &format!("grace {grace}, {swept}"));
+    field(out, "Contained", &escape(&service.containment));
+    field(out, "State dir", &escape(&service.state_dir));
+    if service.n_quarantined > 0 {
+        let files = count(u64::from(service.n_quarantined), "file", "files");
+        field(
+            out,
+            "Quarantine",
+            &format!("{files} that could not be read"),
+        );
+    }
+    for fault in &service.degraded {
+        field(out, "Degraded", &escape(fault));
+    }
+    let exits: Vec<String> = service
+        .exits
+        .iter()
+        .map(|(outcome, n)| format!("{n} {}", escape(outcome)))
+        .collect();
+    let ended = match exits.is_empty() {
+        true => String::new(),
+        false => format!("; ended: {}", exits.join(", ")),
+    };
+    field(out, "Spawned", &format!("{}{ended}", service.spawned));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::args::Global;
+    use serde_json::json;
+
+    fn text_of(fill: impl FnOnce(&mut Output)) -> String {
+        let mut out = Output::new(&Global::default());
+        out.style.colour = false;
+        fill(&mut out);
+        out.into_text()
+    }
+
+    #[test]
+    fn a_block_tells_how_a_worker_ended() {
+        let worker = Worker::read(&json!({
+            "id": "4kd02m1x", "name": "fix", "kind": "subagent:h", "status": "exited",
+            "outcome": "crashed", "exit": {"signal": 9}, "oom_killed": true,
+            "owner": {"uid": 4_000_000_000_u32, "gid": 1}, "argv": ["a", "b c"], "cwd": "/d",
+            "started": 0, "exited": 5_000_000, "created": 0, "held": true,
+            "leftovers": {"count": 1, "names": ["sleep"]}, "note": "x",
+        }))
+        .unwrap();
+        let text = text_of(|out| block(&worker, &Users::default(), 65_000_000, out));
+        for part in [
+            "× 4kd02m1x - fix\n",
+            "Status: exited(SIGKILL) since ",
+            "1min ago (ran 5s)",
+            "Outcome: crashed (killed for lack of memory, SIGKILL), left running: 1 (sleep), x\n",
+            "Owner: 4000000000 (uid 4000000000)\n",
+            "Kind: subagent:h\n",
+            "Command: a \"b c\"\n",
+            "Flags: held\n",
+        ] {
+            assert!(text.contains(part), "{part:?} in {text}");
+        }
+    }
+
+    #[test]
+    fn a_summary_is_found_beside_the_workers_and_alone() {
+        for json in [
+            json!({"summary": {"state": "running"}, "workers": []}),
+            json!({"service": {"state": "running"}, "workers": []}),
+            json!({"state": "running"}),
+        ] {
+            assert_eq!(read_service(&json).unwrap().state, "running");
+        }
+        let service = Service {
+            degraded: vec!["disk full".into()],
+            ..Service::default()
+        };
+        let text = text_of(|out| summary(&service, 1, out));
+        assert!(text.contains("Degraded: disk full"), "{text}");
+    }
+}

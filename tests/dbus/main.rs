@@ -1,0 +1,11 @@
+//! The contract on real connections: peer to peer and over a private dbus-daemon, before a
+//! supervisor that answers from a table.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod abuse;
+mod bus;
+mod contract;
+mod fake;
+mod methods;
+mod signals;
+mod spawn;
