@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use super::args::Global;
 use super::exit::{Asking, Code, Failure, code_of};
 use super::find::{self, Place, Step, Whose};
-pub use crate::places::Real;
-use crate::places::{Private, System};
 use super::start;
 use crate::dbus::client::{CallError, Client};
 use crate::dbus::errors;
+pub use crate::places::Real;
+use crate::places::{Private, System};
 
 /// How long a reload may keep a call waiting.
 const RELOAD_LIMIT: Duration = Duration::from_secs(60);

@@ -14,8 +14,8 @@ pub mod containment;
 mod deadlines;
 mod ending;
 pub mod handle;
-mod helper;
 pub mod handover;
+mod helper;
 mod journal;
 pub mod ladder;
 pub mod liveness;
@@ -43,10 +43,10 @@ use crate::config::Config;
 use crate::registry::Registry;
 use crate::registry::store::Store;
 use crate::registry::writer::Writer;
-use crate::sys::cgroup::{Leaf, Tree};
-use crate::sys::spawn::Forker;
-use crate::sys::clock;
 use crate::service_event;
+use crate::sys::cgroup::{Leaf, Tree};
+use crate::sys::clock;
+use crate::sys::spawn::Forker;
 use crate::worker::{Mono, NodeId, Now, Outcome, Owner, Timestamp, WorkerId};
 
 use children::{Children, Ready};
@@ -367,7 +367,11 @@ impl Supervisor {
         self.drain = Some(Drain { until, forced });
         self.timers.set(Key::Drain, Some(until));
         let workers = self.children.len();
-        service_event!(INFO, crate::log::id::STOPPING, "stopping: ending {workers} workers");
+        service_event!(
+            INFO,
+            crate::log::id::STOPPING,
+            "stopping: ending {workers} workers"
+        );
         for node in self.children.nodes() {
             let by = self.set.me.uid;
             self.cancel_node(node, by, "the service is stopping", forced);
@@ -394,16 +398,23 @@ impl Supervisor {
     }
 
     fn is_idle(&self, now: Now) -> bool {
-        let Some(idle_exit) = self.set.idle_exit else { return false };
+        let Some(idle_exit) = self.set.idle_exit else {
+            return false;
+        };
         self.children.is_empty()
             && self.starting.is_empty()
             && self.sweeps.is_quiet()
             && self.commands.is_empty()
-            && self.activity.quiet_for(now.mono).is_some_and(|quiet| quiet >= idle_exit)
+            && self
+                .activity
+                .quiet_for(now.mono)
+                .is_some_and(|quiet| quiet >= idle_exit)
     }
 
     fn look_for_idleness(&mut self, now: Now) {
-        let Some(idle_exit) = self.set.idle_exit else { return };
+        let Some(idle_exit) = self.set.idle_exit else {
+            return;
+        };
         // Peers that come and go wake the loop by themselves; only quiet needs a timer.
         let wait = match self.activity.quiet_for(now.mono) {
             Some(quiet) if self.children.is_empty() => idle_exit.saturating_sub(quiet),
@@ -421,7 +432,10 @@ impl Supervisor {
         self.save_changed_rows();
         let flushed = self.writer.flush();
         // A sick disk must not keep the service from ending.
-        if tokio::time::timeout(Duration::from_secs(10), flushed).await.is_err() {
+        if tokio::time::timeout(Duration::from_secs(10), flushed)
+            .await
+            .is_err()
+        {
             tracing::error!("the state directory does not take the last changes; leaving");
         }
     }
