@@ -112,8 +112,8 @@ pub async fn serve(server: Arc<Server>, mut messages: MessageStream, link: Arc<L
             message,
             _slot: slot,
             _memory: memory,
+            _busy: server.handle.activity().begin(),
         };
-        task.server.activity.calls.fetch_add(1, Ordering::Relaxed);
         tokio::spawn(task.run());
     }
     server.hub.leave(listener);

@@ -124,7 +124,6 @@ struct Starting {
 #[derive(Debug)]
 struct Drain {
     until: Mono,
-    forced: bool,
 }
 
 /// Counters since the start.
@@ -146,7 +145,6 @@ enum Inner {
     HelperWanted(helper::Wish),
     HelperStarted(Box<helper::Launched>),
     HelperUnwanted(NodeId),
-    Wake,
 }
 
 /// The owner of the roll.
@@ -330,7 +328,6 @@ impl Supervisor {
             Inner::HelperWanted(wish) => self.launch_helper(wish),
             Inner::HelperStarted(launched) => self.helper_started(*launched),
             Inner::HelperUnwanted(node) => self.kill_helper(node),
-            Inner::Wake => self.look_for_idleness(clock::now()),
         }
     }
 
@@ -364,7 +361,7 @@ impl Supervisor {
             Some(drain) => drain.until,
             None => now.mono.plus(self.set.config.ladder.drain_timeout),
         };
-        self.drain = Some(Drain { until, forced });
+        self.drain = Some(Drain { until });
         self.timers.set(Key::Drain, Some(until));
         let workers = self.children.len();
         service_event!(
@@ -429,6 +426,7 @@ impl Supervisor {
     }
 
     async fn close(&mut self) {
+        self.kill_unknown_strangers();
         self.save_changed_rows();
         let flushed = self.writer.flush();
         // A sick disk must not keep the service from ending.

@@ -34,6 +34,7 @@ const CLOCK_NOISE: i64 = 1_000_000;
 enum Purpose {
     Own,
     Reap {
+        by: u32,
         options: ReapOptions,
         reply: Reply<Report>,
     },
@@ -77,6 +78,9 @@ pub(super) struct State {
     judged: HashMap<WorkerId, u64>,
     round: u64,
     last_own: Option<Now>,
+    /// The last real sweep's rows and errors: later pages of its report come from here, for a
+    /// page must not sweep again.
+    last: Option<(u32, Vec<ReportRow>, Vec<String>)>,
 }
 
 impl State {
@@ -88,6 +92,9 @@ impl State {
 impl Supervisor {
     /// `reap` by hand, by the timer, on the bus.
     pub(super) fn reap(&mut self, by: &Caller, options: ReapOptions, reply: Reply<Report>) {
+        if let Some(report) = self.later_page(by, &options) {
+            return answer(reply, Ok(report));
+        }
         let mut scope = Vec::new();
         for worker in &options.workers {
             match self.find_to_manage(by, worker) {
@@ -100,9 +107,19 @@ impl Supervisor {
             scope: (!options.workers.is_empty()).then_some(scope),
             owner: (!self.has(by, Right::ManageAll)).then_some(by.uid),
             grace_secs: i64::try_from(grace.as_secs()).unwrap_or(i64::MAX),
-            purpose: Purpose::Reap { options, reply },
+            purpose: Purpose::Reap {
+                by: by.uid,
+                options,
+                reply,
+            },
         };
         self.want_sweep(wanted);
+    }
+
+    fn later_page(&self, by: &Caller, options: &ReapOptions) -> Option<Report> {
+        let (whose, rows, errors) = self.sweeps.last.as_ref()?;
+        let later = options.after.is_some() && !options.dry_run && *whose == by.uid;
+        later.then(|| page(options, rows.clone(), errors.clone()))
     }
 
     /// `forget`: the collector's own question, with no grace, about one row.
@@ -271,7 +288,7 @@ impl Supervisor {
                 self.last_reap = Some(now.wall);
                 self.purge();
             }
-            Purpose::Reap { options, reply } => {
+            Purpose::Reap { by, options, reply } => {
                 let (rows, saved) = self.carry_out(verdicts, options.dry_run, now);
                 let limit = if options.limit == 0 {
                     PAGE
@@ -281,6 +298,7 @@ impl Supervisor {
                 let report =
                     Report::new(options.dry_run, rows, errors, limit as usize, options.after);
                 if !options.dry_run {
+                    self.sweeps.last = report.more.then_some((by, rows, errors));
                     self.last_reap = Some(now.wall);
                     self.purge();
                 }
@@ -513,6 +531,15 @@ impl Supervisor {
             Err(error) => tracing::warn!(%error, "cannot delete old reaped rows"),
         });
     }
+}
+
+fn page(options: &ReapOptions, rows: Vec<ReportRow>, errors: Vec<String>) -> Report {
+    let limit = if options.limit == 0 {
+        PAGE
+    } else {
+        options.limit.min(PAGE)
+    };
+    Report::new(options.dry_run, rows, errors, limit as usize, options.after)
 }
 
 fn loaded_row(loaded: &Loaded) -> &Row {
