@@ -42,7 +42,7 @@ pub struct Global {
     /// Talk to the system's daemon over the system bus
     #[arg(long, global = true, group = "daemon")]
     pub system: bool,
-    /// Talk to the user service's daemon over the session bus
+    /// Talk to this user's daemon: the user service, or a private one
     #[arg(long, global = true, group = "daemon")]
     pub user: bool,
     /// Talk to the daemon over the bus at this D-Bus address
