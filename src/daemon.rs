@@ -1,1 +1,504 @@
-//! Start order and stop order of the daemon.
+//! The daemon from its start to its end: what comes up in which order, and down again.
+//!
+//! ```text
+//! main thread:  signals blocked -> descriptors reserved -> configuration -> log -> directories
+//!               -> lock -> control groups -> roll loaded -> reconciled -> forks until the end
+//! loop thread:  supervisor -> socket -> bus name -> ready
+//! ```
+
+use std::ffi::OsString;
+use std::fs::Permissions;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Parser;
+
+use crate::config::{Cgroup, Config, Paths};
+use crate::dbus::{Limits, NoPolkit, Server, bus};
+use crate::error::{Fault, exit};
+use crate::log::{Log, Target, id};
+use crate::places::{self, Real};
+use crate::registry::Registry;
+use crate::registry::store::Store;
+use crate::registry::writer::Writer;
+use crate::service_event;
+use crate::supervisor::reconcile::reconcile;
+use crate::supervisor::signals::Signals;
+use crate::supervisor::{Parts, Settings, Stopped, Supervisor};
+use crate::sys::cgroup::{self, Choice, Tree};
+use crate::sys::fdslots::Slots;
+use crate::sys::guardian::{self, DaemonSide};
+use crate::sys::lock::{LockError, StateLock, acquire};
+use crate::sys::spawn::{Forker, Jobs, forker, main_thread};
+use crate::sys::{privilege, process, signals};
+use crate::worker::Owner;
+
+/// State of the system instance.
+const SYSTEM_STATE: &str = "/var/lib/musterd";
+/// Runtime directory of the system instance.
+const SYSTEM_RUNTIME: &str = "/run/musterd";
+
+/// The command line of `musterd`.
+#[derive(Debug, Clone, Parser)]
+#[command(
+    name = "musterd",
+    version,
+    about = "Calls the roll of the agent workers on this machine"
+)]
+pub struct Options {
+    /// A private daemon for this user, under a guardian that outlives it
+    #[arg(long)]
+    pub embedded: bool,
+    /// A user's own instance: its directories and its configuration, without a guardian
+    #[arg(long)]
+    pub user: bool,
+    /// Where the roll is kept
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// Where sockets and workers' private directories lie
+    #[arg(long, value_name = "DIR")]
+    pub runtime_dir: Option<PathBuf>,
+    /// The peer-to-peer socket
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// A message bus to take the name org.muster1 on
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "no_bus")]
+    pub address: Option<String>,
+    /// Serve the socket only
+    #[arg(long)]
+    pub no_bus: bool,
+    /// Read the configuration below this directory
+    #[arg(long, value_name = "DIR")]
+    pub config_root: Option<PathBuf>,
+    /// Leave after so much idleness (for example 30s; 0 to stay)
+    #[arg(long, value_name = "DURATION", value_parser = crate::config::parse_duration)]
+    pub idle_exit: Option<Duration>,
+    /// Say "ready" on this descriptor when it serves
+    #[arg(long, value_name = "N")]
+    pub ready_fd: Option<i32>,
+    /// Where the log goes: auto, journal or stderr
+    #[arg(long, value_name = "TARGET", default_value = "auto")]
+    pub log: Target,
+}
+
+/// Runs `musterd`.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let options = match Options::try_parse_from(args) {
+        Ok(options) => options,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() {
+                exit::USAGE
+            } else {
+                exit::OK
+            });
+        }
+    };
+    if !options.embedded {
+        return run(&options, None);
+    }
+    // Before any thread exists: the guardian is this process, the daemon its child.
+    match guardian::run(|side| run(&options, Some(side))) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("musterd: cannot start the guardian: {error}");
+            ExitCode::from(exit::FAILED)
+        }
+    }
+}
+
+fn run(options: &Options, guardian: Option<DaemonSide>) -> ExitCode {
+    match try_run(options, guardian) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            eprintln!("musterd: {fault}");
+            ExitCode::from(fault.exit_code())
+        }
+    }
+}
+
+/// What the main thread has brought up when the loop begins.
+struct Ground {
+    set: Settings,
+    store: Arc<Store>,
+    registry: Registry,
+    tree: Result<Tree, String>,
+    prefix: String,
+    quarantined: u32,
+    degraded: Vec<String>,
+    clock: Option<i64>,
+    _lock: StateLock,
+}
+
+fn try_run(options: &Options, guardian: Option<DaemonSide>) -> Result<(), Fault> {
+    signals::block_all().map_err(|e| Fault::Other(format!("cannot block signals: {e}")))?;
+    // The descriptor to say "ready" on must not be taken for a free number.
+    let ready = options
+        .ready_fd
+        .map(crate::sys::fdslots::inherited)
+        .transpose();
+    let ready = ready.map_err(|e| Fault::Usage(format!("--ready-fd: {e}")))?;
+    let slots =
+        Slots::reserve().map_err(|e| Fault::Other(format!("cannot reserve descriptors: {e}")))?;
+    let config = load_config(options)?;
+    let log = Log::start(options.log, config.log.level)
+        .map_err(|e| Fault::Other(format!("cannot start the log: {e}")))?;
+    let ground = ground(options, config, guardian.as_ref())?;
+    let (forker, jobs) = forker(slots, ground.set.config.workers.spawn_timeout)
+        .map_err(|e| Fault::Other(format!("cannot prepare to fork: {e}")))?;
+    let result = serve(options.clone(), ground, forker, jobs, ready);
+    drop(log);
+    result
+}
+
+fn load_config(options: &Options) -> Result<Config, Fault> {
+    let root = options
+        .config_root
+        .clone()
+        .or_else(|| places::config_root(&Real));
+    let paths = match (is_user(options), root) {
+        (true, root) => {
+            let home = root.or_else(|| places::config_home(&Real));
+            Paths::user(&home.unwrap_or_else(|| PathBuf::from("/nonexistent")))
+        }
+        (false, root) => Paths::system(&root.unwrap_or_else(|| PathBuf::from("/"))),
+    };
+    Ok(Config::load(&paths)?.0)
+}
+
+/// A user's instance, root's private daemon included, or the system's.
+fn is_user(options: &Options) -> bool {
+    options.embedded || options.user
+}
+
+/// Directories, lock, control groups, the roll as it is.
+fn ground(
+    options: &Options,
+    config: Config,
+    guardian: Option<&DaemonSide>,
+) -> Result<Ground, Fault> {
+    let me = Owner {
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+    };
+    let (state_dir, runtime_dir) = directories(options)?;
+    private_dir(&state_dir, me)?;
+    private_dir(&state_dir.join("output"), me)?;
+    private_dir(&runtime_dir, me)?;
+    let lock = acquire(&state_dir).map_err(|e| lock_fault(e, &state_dir))?;
+    privilege::become_subreaper()
+        .map_err(|e| Fault::Other(format!("cannot become a subreaper: {e}")))?;
+    let nofile = privilege::raise_nofile();
+    let prefix = run_prefix(&state_dir, me);
+    let mut degraded = Vec::new();
+    let choice = match &config.containment.cgroup {
+        Cgroup::Auto => Choice::Auto,
+        Cgroup::None => Choice::None,
+        Cgroup::Path(path) => Choice::Path(path.clone()),
+    };
+    let tree = own_tree(&choice, &format!("{prefix}{}", own_mark()));
+    match (&tree, guardian) {
+        (Ok(tree), Some(side)) => side
+            .tell_tree(tree.root())
+            .map_err(|e| Fault::Other(format!("cannot tell the guardian: {e}")))?,
+        (Ok(_), None) => {}
+        (Err(why), _) => {
+            service_event!(WARN, id::CONTAINMENT_WEAK, "containment is weaker: {why}");
+        }
+    }
+    let store = Arc::new(Store::open(&state_dir)?);
+    let (registry, quarantined) = load(&store, &mut degraded)?;
+    let clock = store
+        .read_clock()
+        .filter(|mark| process::boot_id().is_ok_and(|boot| boot == mark.boot_id))
+        .map(|mark| mark.wall_minus_boot_usec);
+    clear_runtime(&runtime_dir, me)?;
+    let socket = options
+        .socket
+        .clone()
+        .unwrap_or_else(|| runtime_dir.join("sock"));
+    let idle = options.idle_exit.unwrap_or(config.service.idle_exit);
+    let set = Settings {
+        socket,
+        state_dir,
+        runtime_dir,
+        me,
+        idle_exit: (!idle.is_zero()).then_some(idle),
+        nofile: Some((nofile.soft, nofile.hard)),
+        generation: 1,
+        config,
+    };
+    Ok(Ground {
+        set,
+        store,
+        registry,
+        tree,
+        prefix,
+        quarantined,
+        degraded,
+        clock,
+        _lock: lock,
+    })
+}
+
+fn own_tree(choice: &Choice, name: &str) -> Result<Tree, String> {
+    let mut tree = Tree::find(choice, name).map_err(|weaker| weaker.to_string())?;
+    match tree.enter() {
+        Ok(()) => Ok(tree),
+        Err(error) => {
+            let why = format!("cannot enter {}: {error}", tree.root().display());
+            let _ = tree.remove();
+            Err(why)
+        }
+    }
+}
+
+/// What a life of this daemon left in the hierarchy when nobody cleaned up after it.
+fn end_old_runs(tree: &Tree, prefix: &str) {
+    for old in cgroup::leftovers_of_old_runs(tree.parent(), prefix) {
+        if old != tree.root() {
+            let _ = cgroup::kill(&old);
+            let _ = cgroup::remove(&old);
+        }
+    }
+}
+
+fn lock_fault(error: LockError, dir: &Path) -> Fault {
+    match error {
+        LockError::Held { pid: Some(pid), .. } => Fault::AlreadyRunning {
+            dir: dir.to_owned(),
+            pid,
+        },
+        other => Fault::Other(other.to_string()),
+    }
+}
+
+/// State and runtime directory: as told, else as the specification says.
+fn directories(options: &Options) -> Result<(PathBuf, PathBuf), Fault> {
+    if !is_user(options) {
+        let state = options
+            .state_dir
+            .clone()
+            .unwrap_or_else(|| SYSTEM_STATE.into());
+        let runtime = options
+            .runtime_dir
+            .clone()
+            .unwrap_or_else(|| SYSTEM_RUNTIME.into());
+        return Ok((state, runtime));
+    }
+    let own = places::private(&Real);
+    let own = |given: &Option<PathBuf>, part: fn(places::Private) -> PathBuf| match given {
+        Some(path) => Ok(path.clone()),
+        None => own
+            .clone()
+            .map(part)
+            .map_err(|e| Fault::Usage(e.to_string())),
+    };
+    Ok((
+        own(&options.state_dir, |p| p.state)?,
+        own(&options.runtime_dir, |p| p.runtime)?,
+    ))
+}
+
+/// Made if missing; refused if somebody else could put something into it.
+fn private_dir(path: &Path, me: Owner) -> Result<(), Fault> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(Fault::io("make", path))?;
+    let meta = std::fs::symlink_metadata(path).map_err(Fault::io("look at", path))?;
+    if !meta.is_dir() || meta.uid() != me.uid || meta.mode() & 0o022 != 0 {
+        let path = path.display();
+        let (uid, mode) = (meta.uid(), meta.mode() & 0o7777);
+        return Err(Fault::Other(format!(
+            "{path} is not safe: owner {uid}, mode {mode:o}; it must be a directory of uid {} that \
+             nobody else can write",
+            me.uid
+        )));
+    }
+    Ok(())
+}
+
+/// Private directories of workers that are gone.
+fn clear_runtime(runtime: &Path, me: Owner) -> Result<(), Fault> {
+    let dir = runtime.join("w");
+    match std::fs::remove_dir_all(&dir) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            tracing::warn!(error = %e, path = %dir.display(), "cannot clear");
+        }
+        _ => {}
+    }
+    private_dir(&dir, me)?;
+    // Workers of other users must get through to their own directory, and see no other's.
+    std::fs::set_permissions(&dir, Permissions::from_mode(0o711)).map_err(Fault::io("open", &dir))
+}
+
+/// Names the trees of one state directory, whoever serves it.
+fn run_prefix(state_dir: &Path, me: Owner) -> String {
+    use std::hash::{Hash, Hasher};
+    let mut hasher = std::hash::DefaultHasher::new();
+    state_dir.hash(&mut hasher);
+    format!("{}-{:08x}-", me.uid, hasher.finish() & 0xffff_ffff)
+}
+
+/// Names one life of the daemon: a guardian that is late must not strike the next one's workers.
+fn own_mark() -> String {
+    format!(
+        "{}-{:x}",
+        std::process::id(),
+        crate::sys::clock::now().boot.0
+    )
+}
+
+fn load(store: &Store, degraded: &mut Vec<String>) -> Result<(Registry, u32), Fault> {
+    let loaded = store.load()?;
+    for file in &loaded.quarantined {
+        let (name, why) = (&file.name, &file.why);
+        service_event!(
+            ERROR,
+            id::ROW_QUARANTINED,
+            "row file {name} cannot be read and was moved to quarantine: {why}"
+        );
+        degraded.push(format!("quarantined {name}: {why}"));
+    }
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    let mut registry = Registry::new();
+    for row in loaded.rows {
+        if let Err(row) = registry.insert_loaded(row) {
+            degraded.push(format!("row {} is there twice", row.id));
+        }
+    }
+    let quarantined = store.quarantined().map_or(0, |names| names.len());
+    Ok((registry, u32::try_from(quarantined).unwrap_or(u32::MAX)))
+}
+
+/// The loop on its own thread, the forks on this one.
+fn serve(
+    options: Options,
+    ground: Ground,
+    forker: Forker,
+    jobs: Jobs,
+    ready: Option<OwnedFd>,
+) -> Result<(), Fault> {
+    let stop = forker.clone();
+    let thread = std::thread::Builder::new()
+        .name("loop".to_owned())
+        .spawn(move || {
+            let result = run_loop(&options, ground, forker, ready);
+            stop.stop();
+            result
+        })
+        .map_err(|e| Fault::Other(format!("cannot start the event loop: {e}")))?;
+    main_thread(jobs);
+    thread
+        .join()
+        .unwrap_or_else(|_| Err(Fault::Other("the event loop died".to_owned())))
+}
+
+fn run_loop(
+    options: &Options,
+    ground: Ground,
+    forker: Forker,
+    ready: Option<OwnedFd>,
+) -> Result<(), Fault> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(16)
+        .thread_keep_alive(Duration::from_secs(2))
+        .build()
+        .map_err(|e| Fault::Other(format!("cannot start the runtime: {e}")))?;
+    let result = runtime.block_on(run_service(options, ground, forker, ready));
+    // A probe that hangs on a dead mount must not keep the service from ending.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    result
+}
+
+async fn run_service(
+    options: &Options,
+    mut ground: Ground,
+    forker: Forker,
+    ready: Option<OwnedFd>,
+) -> Result<(), Fault> {
+    let io =
+        |what: &'static str| move |e: std::io::Error| Fault::Other(format!("cannot {what}: {e}"));
+    let found = reconcile(&mut ground.registry);
+    ground.degraded.extend(found.errors);
+    if let Ok(tree) = &ground.tree {
+        end_old_runs(tree, &ground.prefix);
+    }
+    let writer = Writer::start(Arc::clone(&ground.store)).map_err(io("start the writer"))?;
+    let socket = ground.set.socket.clone();
+    let only_uid = (ground.set.me.uid != 0 || options.embedded).then_some(ground.set.me.uid);
+    let limits = Limits {
+        connections_per_owner: ground.set.config.limits.max_connections_per_owner as usize,
+        only_uid,
+        ..Limits::default()
+    };
+    let parts = Parts {
+        registry: ground.registry,
+        store: ground.store,
+        writer: writer.clone(),
+        tree: ground.tree,
+        forker,
+        signals: Signals::new().map_err(io("read signals"))?,
+        quarantined: ground.quarantined,
+        degraded: ground.degraded,
+        clock: ground.clock,
+        settled: found.settled,
+    };
+    let (supervisor, handle) =
+        Supervisor::new(ground.set, parts).map_err(io("start the supervisor"))?;
+    let running = tokio::spawn(supervisor.run());
+    let server = Server::new(handle, Arc::new(NoPolkit), limits);
+    let listener = bind(&socket)?;
+    tokio::spawn(Arc::clone(&server).serve_socket(listener));
+    if let Some(address) = &options.address {
+        let link = server
+            .serve_bus(address)
+            .await
+            .map_err(|e| Fault::Unreachable(e.to_string()))?;
+        tokio::spawn(bus::keep(Arc::clone(&server), address.clone(), link));
+    }
+    service_event!(INFO, id::STARTED, "serving on {}", socket.display());
+    say_ready(ready);
+    let stopped = running
+        .await
+        .map_err(|e| Fault::Other(format!("the supervisor died: {e}")))?;
+    let _ = std::fs::remove_file(&socket);
+    let _ = tokio::task::spawn_blocking(move || writer.stop()).await;
+    match stopped {
+        Stopped::Drained | Stopped::Idle => Ok(()),
+        Stopped::Abandoned(left) => Err(Fault::Other(format!(
+            "{left} workers did not end in time and were killed"
+        ))),
+    }
+}
+
+/// The lock is ours, so what lies at the socket's path is a dead daemon's.
+fn bind(socket: &Path) -> Result<tokio::net::UnixListener, Fault> {
+    match std::fs::remove_file(socket) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Fault::io("remove the old socket", socket)(e));
+        }
+        _ => {}
+    }
+    let listener =
+        tokio::net::UnixListener::bind(socket).map_err(Fault::io("listen on", socket))?;
+    std::fs::set_permissions(socket, Permissions::from_mode(0o600))
+        .map_err(Fault::io("close to others", socket))?;
+    Ok(listener)
+}
+
+fn say_ready(ready: Option<OwnedFd>) {
+    if let Some(fd) = ready {
+        let _ = rustix::io::write(&fd, b"ready\n");
+    }
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+}

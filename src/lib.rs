@@ -20,6 +20,7 @@ pub mod dbus;
 pub mod error;
 pub mod gc;
 pub mod log;
+pub mod places;
 pub mod registry;
 pub mod supervisor;
 pub mod sys;

@@ -198,3 +198,12 @@ mod tests {
         );
     }
 }
+
+impl From<crate::places::NoPlace> for Failure {
+    fn from(error: crate::places::NoPlace) -> Self {
+        match error {
+            crate::places::NoPlace::Relative { .. } => Failure::usage(error.to_string()),
+            crate::places::NoPlace::NoHome => Failure::unreachable(error.to_string()),
+        }
+    }
+}

@@ -1,30 +1,16 @@
 //! Which daemon to talk to: the order of section 13, from the command line and the environment
 //! alone. [`super::link`] goes through the plan; nothing here connects.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::args::Global;
 use super::exit::Failure;
+use crate::places::{Private, System, private, runtime_root};
 
 /// Socket of the system instance.
 pub const SYSTEM_SOCKET: &str = "/run/musterd.sock";
 /// Name of the user service's socket in `$XDG_RUNTIME_DIR`.
 const USER_SOCKET: &str = "musterd.sock";
-/// Name of a private daemon's socket in its runtime directory.
-const PRIVATE_SOCKET: &str = "sock";
-
-/// What the plan is made from. A test brings its own.
-pub trait System {
-    /// An environment variable; an empty one counts as unset.
-    fn env(&self, name: &str) -> Option<OsString>;
-    /// The caller's effective uid.
-    fn uid(&self) -> u32;
-    /// The caller's home directory from passwd, where `HOME` is unset.
-    fn passwd_home(&self) -> Option<PathBuf>;
-    /// Is this a real directory that belongs to the caller?
-    fn is_own_dir(&self, path: &Path) -> bool;
-}
 
 /// One place to look.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,22 +50,6 @@ pub struct Step {
     pub place: Place,
     /// Go on with the next step if nobody is there; else it is an error.
     pub or_next: bool,
-}
-
-/// Directories of a private daemon.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Private {
-    /// State.
-    pub state: PathBuf,
-    /// Socket and runtime files.
-    pub runtime: PathBuf,
-}
-
-impl Private {
-    /// Where it listens.
-    pub fn socket(&self) -> PathBuf {
-        self.runtime.join(PRIVATE_SOCKET)
-    }
 }
 
 /// The places to look at, in order.
@@ -124,7 +94,7 @@ pub fn plan(global: &Global, system: &dyn System) -> Result<Vec<Step>, Failure> 
             steps.push(next(Place::SessionBus));
         }
     }
-    let private = private(system)?;
+    let private = private(system).map_err(Failure::from)?;
     steps.push(next(Place::Socket {
         path: private.socket(),
         whose: Whose::Own,
@@ -197,69 +167,12 @@ fn escape(value: &str) -> String {
     out
 }
 
-/// `$XDG_RUNTIME_DIR`, else `/run/user/UID` if it is the caller's own.
-fn runtime_root(system: &dyn System) -> Option<PathBuf> {
-    if let Some(dir) = absolute(system, "XDG_RUNTIME_DIR") {
-        return Some(dir);
-    }
-    let dir = PathBuf::from(format!("/run/user/{}", system.uid()));
-    system.is_own_dir(&dir).then_some(dir)
-}
-
-/// An absolute path from the environment; relative ones are ignored (XDG base directories).
-fn absolute(system: &dyn System, name: &str) -> Option<PathBuf> {
-    system
-        .env(name)
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-}
-
-/// Directories of this user's private daemon.
-pub fn private(system: &dyn System) -> Result<Private, Failure> {
-    let by_hand = |name: &str| match system.env(name).map(PathBuf::from) {
-        Some(path) if path.is_absolute() => Ok(Some(path)),
-        Some(path) => Err(Failure::usage(format!(
-            "{name}={}: is not an absolute path",
-            path.display()
-        ))),
-        None => Ok(None),
-    };
-    let given_state = by_hand("MUSTERD_STATE_DIR")?;
-    let given_runtime = by_hand("MUSTERD_RUNTIME_DIR")?;
-    let runtime = match (given_runtime, &given_state) {
-        (Some(runtime), _) => runtime,
-        // Another state directory is another daemon, and must not meet the usual one's socket.
-        (None, Some(state)) => state.join("run"),
-        (None, None) => match runtime_root(system) {
-            Some(root) => root.join("musterd"),
-            None => PathBuf::from(format!("/tmp/musterd-{}", system.uid())),
-        },
-    };
-    let state = match given_state {
-        Some(state) => state,
-        None => state_dir(system)?,
-    };
-    Ok(Private { state, runtime })
-}
-
-fn state_dir(system: &dyn System) -> Result<PathBuf, Failure> {
-    if let Some(dir) = absolute(system, "XDG_STATE_HOME") {
-        return Ok(dir.join("musterd"));
-    }
-    absolute(system, "HOME")
-        .or_else(|| system.passwd_home())
-        .map(|home| home.join(".local/state/musterd"))
-        .ok_or_else(|| {
-            Failure::unreachable(
-                "cannot tell where to keep the state: HOME is unset; set HOME, XDG_STATE_HOME or MUSTERD_STATE_DIR",
-            )
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::HashMap;
+    use std::ffi::OsString;
+    use std::path::Path;
 
     #[derive(Default)]
     struct Fake {

@@ -2,18 +2,19 @@
 //! daemon reloads.
 
 use std::cell::RefCell;
-use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::args::Global;
 use super::exit::{Asking, Code, Failure, code_of};
-use super::find::{self, Place, Private, Step, System, Whose};
+use super::find::{self, Place, Step, Whose};
 use super::start;
 use crate::dbus::client::{CallError, Client};
 use crate::dbus::errors;
+pub use crate::places::Real;
+use crate::places::{Private, System};
 
 /// How long a reload may keep a call waiting.
 const RELOAD_LIMIT: Duration = Duration::from_secs(60);
@@ -23,30 +24,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_millis(500);
 /// A socket that does not even take the connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(25);
-
-/// The system as it is.
-#[derive(Debug)]
-pub struct Real;
-
-impl System for Real {
-    fn env(&self, name: &str) -> Option<OsString> {
-        std::env::var_os(name).filter(|value| !value.is_empty())
-    }
-
-    fn uid(&self) -> u32 {
-        own_uid()
-    }
-
-    fn passwd_home(&self) -> Option<PathBuf> {
-        let uid = nix::unistd::Uid::from_raw(own_uid());
-        let user = nix::unistd::User::from_uid(uid).ok().flatten()?;
-        Some(user.dir)
-    }
-
-    fn is_own_dir(&self, path: &Path) -> bool {
-        std::fs::symlink_metadata(path).is_ok_and(|m| m.is_dir() && m.uid() == own_uid())
-    }
-}
 
 fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()

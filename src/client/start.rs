@@ -15,7 +15,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::environment::passed_on;
 use super::exit::Failure;
-use super::find::Private;
+use crate::places::Private;
 use crate::sys::session::in_new_session;
 
 /// A daemon that is not ready by then is reported as failed.

@@ -173,7 +173,14 @@ impl Loader {
             Err(error) => return self.fault(path, 0, format!("cannot be read: {error}")),
         };
         self.read.push(path.to_owned());
-        let (table, errors) = DeTable::parse_recoverable(&text);
+        let earlier = self.faults.len();
+        self.check(path, &text);
+        // The parser's tables are sorted by key; people read from top to bottom.
+        self.faults[earlier..].sort_by_key(|fault| fault.line);
+    }
+
+    fn check(&mut self, path: &Path, text: &str) {
+        let (table, errors) = DeTable::parse_recoverable(text);
         let line_at = |at: usize| {
             text.as_bytes()[..at.min(text.len())]
                 .iter()
@@ -230,14 +237,12 @@ impl Loader {
             let what = unknown("section", name, Config::SECTIONS.iter().copied());
             return self.fault(path, line, what);
         };
-        // The parser's table is sorted by key; people read from top to bottom.
-        let mut keys = keys.to_vec();
-        keys.sort_by_key(|(_, line, _)| *line);
         for (key, line, value) in keys {
+            let line = *line;
             let set = self.config.section(name).and_then(|s| s.put(key, value));
             match set {
                 Some(Ok(())) => {
-                    if let Some(key) = known.iter().find(|k| k.name == key) {
+                    if let Some(key) = known.iter().find(|k| k.name == *key) {
                         let origin = (path.to_owned(), line);
                         self.origins.insert((section, key.name), origin);
                     }

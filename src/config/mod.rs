@@ -2,12 +2,16 @@
 //! Specification section 14.
 
 mod load;
+#[cfg(test)]
+mod tests;
+mod units;
 mod value;
 
 use std::time::Duration;
 
 pub use load::{ConfigErrors, Fault, Paths};
-pub use value::{Cgroup, Ignored, LogLevel, OutputTarget, Signal, Size, Umask};
+pub use units::{Size, parse_duration, show_duration};
+pub use value::{Cgroup, Ignored, LogLevel, OutputTarget, Signal, Umask};
 
 use crate::worker::LeftoversPolicy;
 use value::{Value, any, at_most, between, positive};

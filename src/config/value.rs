@@ -1,11 +1,13 @@
 //! Types of values: how each is read from TOML, shown again, and checked.
 
-use std::fmt::{self, Debug};
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use toml::de::DeValue;
+
+use super::units::{Size, parse_duration, show_duration};
 
 use crate::worker::LeftoversPolicy;
 
@@ -16,10 +18,6 @@ pub(super) trait Value: Sized {
     /// As TOML.
     fn show(&self) -> String;
 }
-
-/// Bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Size(pub u64);
 
 /// A file mode creation mask, 0 to 0o777.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -249,67 +247,6 @@ impl Value for Signal {
     }
 }
 
-/// Units with their nanoseconds, greatest first; the first spelling is the one shown.
-const UNITS: &[(&[&str], u128)] = &[
-    (&["d", "day", "days"], 86_400_000_000_000),
-    (&["h", "hour", "hours"], 3_600_000_000_000),
-    (&["min", "m", "minute", "minutes"], 60_000_000_000),
-    (&["s", "sec", "second", "seconds"], 1_000_000_000),
-    (&["ms"], 1_000_000),
-    (&["us"], 1_000),
-    (&["ns"], 1),
-];
-
-/// Reads `"90s"`, `"1h 30min"`, `"500ms"`, `"0"`.
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("{text:?} is no length of time, as \"90s\" or \"1h 30min\" are");
-    if text.trim() == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let mut rest = text.trim();
-    let mut nanos: u128 = 0;
-    if rest.is_empty() {
-        return Err(bad());
-    }
-    while !rest.is_empty() {
-        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let number: u64 = rest[..digits].parse().map_err(|_| bad())?;
-        rest = rest[digits..].trim_start();
-        let letters = rest.len()
-            - rest
-                .trim_start_matches(|c: char| c.is_ascii_alphabetic())
-                .len();
-        let unit = &rest[..letters];
-        let factor = UNITS
-            .iter()
-            .find(|(names, _)| names.contains(&unit))
-            .map(|(_, factor)| *factor)
-            .ok_or_else(bad)?;
-        nanos = nanos.saturating_add(u128::from(number).saturating_mul(factor));
-        rest = rest[letters..].trim_start();
-    }
-    let secs = u64::try_from(nanos / 1_000_000_000).map_err(|_| bad())?;
-    Ok(Duration::new(secs, (nanos % 1_000_000_000) as u32))
-}
-
-/// The shortest text that [`parse_duration`] reads back.
-pub(crate) fn show_duration(value: Duration) -> String {
-    let mut nanos = value.as_nanos();
-    if nanos == 0 {
-        return "0".to_owned();
-    }
-    // "24h" reads better than "1d"; whole days are for weeks and months.
-    let hours_only = nanos < 2 * UNITS[0].1;
-    let mut parts = Vec::new();
-    for (names, factor) in UNITS.iter().skip(usize::from(hours_only)) {
-        if nanos >= *factor {
-            parts.push(format!("{}{}", nanos / factor, names[0]));
-            nanos %= factor;
-        }
-    }
-    parts.join(" ")
-}
-
 impl Value for Duration {
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
         if integer(value) == Ok(0) {
@@ -325,44 +262,6 @@ impl Value for Duration {
 
     fn show(&self) -> String {
         format!("\"{}\"", show_duration(*self))
-    }
-}
-
-const SIZES: &[(&[&str], u64)] = &[
-    (&["TiB", "T"], 1 << 40),
-    (&["GiB", "G"], 1 << 30),
-    (&["MiB", "M"], 1 << 20),
-    (&["KiB", "K"], 1 << 10),
-    (&["B", ""], 1),
-];
-
-impl FromStr for Size {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("{text:?} is no size, as \"64MiB\" is one");
-        let trimmed = text.trim();
-        let digits = trimmed.len()
-            - trimmed
-                .trim_start_matches(|c: char| c.is_ascii_digit())
-                .len();
-        let number: u64 = trimmed[..digits].parse().map_err(|_| bad())?;
-        let unit = trimmed[digits..].trim_start();
-        let (_, factor) = SIZES
-            .iter()
-            .find(|(names, _)| names.contains(&unit))
-            .ok_or_else(bad)?;
-        number.checked_mul(*factor).map(Self).ok_or_else(bad)
-    }
-}
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (names, factor) = SIZES
-            .iter()
-            .find(|(_, factor)| self.0 >= *factor && self.0 % factor == 0)
-            .unwrap_or(&SIZES[SIZES.len() - 1]);
-        write!(f, "{}{}", self.0 / factor, names[0])
     }
 }
 

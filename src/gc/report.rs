@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::facts::{Decision, Facts, KeepReason, Tree};
 use crate::worker::{Timestamp, WorkerId};
 
 /// What was done with a row; in a dry run, what would be.
@@ -41,8 +42,9 @@ pub struct ReportRow {
     pub name: String,
     /// What was done.
     pub action: Action,
-    /// The reason's word: `held`, `live`, `not-terminal`, `within-grace`, `worktree-dirty`,
-    /// `worktree-unprobed`, `newer-schema`, `changed`, `past-grace`, `first-seen-dead`.
+    /// The reason's word: `held`, `live`, `liveness-unknown`, `not-terminal`, `within-grace`,
+    /// `worktree-in-use`, `worktree-dirty`, `worktree-unprobed`, `newer-schema`, `changed`,
+    /// `past-grace`, `first-seen-dead`.
     pub reason: String,
     /// Of `within-grace`.
     pub seconds_left: Option<i64>,
@@ -50,6 +52,57 @@ pub struct ReportRow {
     pub detail: String,
     /// When it was seen dead.
     pub since: Option<Timestamp>,
+}
+
+impl ReportRow {
+    /// The line of a row that was judged; `decision` is never `Ask`.
+    pub fn new(id: WorkerId, name: &str, decision: &Decision, facts: &Facts) -> Self {
+        let (action, reason, detail) = match decision {
+            Decision::Reap => (Action::Reap, "past-grace", reap_detail(facts).to_owned()),
+            Decision::StampExit => (
+                Action::Stamp,
+                "first-seen-dead",
+                "seen dead for the first time; its grace starts now".to_owned(),
+            ),
+            Decision::Keep(reason) => (Action::Keep, reason.word(), reason.sentence()),
+            Decision::Ask(_) => (
+                Action::Keep,
+                "worktree-unprobed",
+                "not looked at".to_owned(),
+            ),
+        };
+        Self {
+            id,
+            name: name.to_owned(),
+            action,
+            reason: reason.to_owned(),
+            seconds_left: match decision {
+                Decision::Keep(KeepReason::WithinGrace { left }) => Some(*left),
+                _ => None,
+            },
+            detail,
+            since: facts.exited_at,
+        }
+    }
+
+    /// The line of a row that was to go or to be stamped, but is no longer what was judged.
+    #[must_use]
+    pub fn changed(self) -> Self {
+        Self {
+            action: Action::Keep,
+            reason: KeepReason::Changed.word().to_owned(),
+            seconds_left: None,
+            detail: KeepReason::Changed.sentence(),
+            ..self
+        }
+    }
+}
+
+fn reap_detail(facts: &Facts) -> &'static str {
+    match facts.tree {
+        Tree::Clean => "past its grace; its worktree is clean",
+        _ => "past its grace; it owns no worktree",
+    }
 }
 
 /// One sweep's answer. Rows are sorted by id.
@@ -65,4 +118,40 @@ pub struct Report {
     pub more: bool,
     /// What could not be looked at, each a sentence.
     pub errors: Vec<String>,
+}
+
+impl Report {
+    /// Counts all rows and takes one page of them: at most `limit` (0: all) after the id `after`.
+    pub fn new(
+        dry_run: bool,
+        mut rows: Vec<ReportRow>,
+        errors: Vec<String>,
+        limit: usize,
+        after: Option<WorkerId>,
+    ) -> Self {
+        let mut counts: BTreeMap<String, u64> = Action::ALL
+            .iter()
+            .map(|a| (a.as_str().to_owned(), 0))
+            .collect();
+        for row in &rows {
+            let action = row.action.as_str();
+            *counts.entry(action.to_owned()).or_default() += 1;
+            *counts
+                .entry(format!("{action}:{}", row.reason))
+                .or_default() += 1;
+        }
+        rows.sort_by_key(|row| row.id);
+        rows.retain(|row| after.is_none_or(|after| row.id > after));
+        let more = limit != 0 && rows.len() > limit;
+        if more {
+            rows.truncate(limit);
+        }
+        Self {
+            dry_run,
+            counts,
+            rows,
+            more,
+            errors,
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use tokio::sync::oneshot;
 
@@ -60,6 +60,35 @@ enum Step {
     Move(Move, Waiter),
 }
 
+/// Syncs of one batch that run at the same time.
+const SYNCS: usize = 8;
+
+/// Each sync waits for a commit of the file system's journal and for a flush of the disk's
+/// cache. Those of several threads are merged by the kernel, those of one are not.
+fn sync_all(files: &[BorrowedFd<'_>], disk: &dyn Disk) -> Vec<io::Result<()>> {
+    let sync = |part: &[BorrowedFd<'_>]| part.iter().map(|f| disk.sync(*f)).collect::<Vec<_>>();
+    if files.len() < 4 {
+        return sync(files);
+    }
+    let (own, others) = files.split_at(files.len().div_ceil(SYNCS));
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = others
+            .chunks(own.len())
+            .map(|part| {
+                let thread = std::thread::Builder::new().spawn_scoped(scope, move || sync(part));
+                (part, thread)
+            })
+            .collect();
+        let mut results = sync(own);
+        for (part, thread) in threads {
+            // Without a thread, or with one that ended early, this one does the part.
+            let done = thread.ok().and_then(|thread| thread.join().ok());
+            results.extend(done.unwrap_or_else(|| sync(part)));
+        }
+        results
+    })
+}
+
 /// Waiting steps, in order for each id.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
@@ -105,11 +134,17 @@ impl Batch {
     }
 
     /// Carries out all steps. What is still to be written after a fault stays; the first fault
-    /// is answered.
-    pub(super) fn carry_out(&mut self, store: &Store, disk: &dyn Disk) -> Result<(), Fault> {
+    /// is answered. `told` hears of a fault before the waiters do, so that whoever is refused
+    /// sees the reason.
+    pub(super) fn carry_out(
+        &mut self,
+        store: &Store,
+        disk: &dyn Disk,
+        told: &dyn Fn(&Fault),
+    ) -> Result<(), Fault> {
         let mut worst = None;
         while !self.rows.is_empty() {
-            let wrote = self.write_fronts(store, disk);
+            let wrote = self.write_fronts(store, disk, told);
             let failed = wrote.is_err();
             worst = worst.or(wrote.err());
             self.fail_behind_writes(worst.as_ref());
@@ -125,6 +160,7 @@ impl Batch {
                 Err(error) => {
                     let path = store.path().join("clock.toml");
                     let fault = Fault::new(format!("cannot write {}", path.display()), &error);
+                    told(&fault);
                     answer(waiters, Err(&fault));
                     self.clock = Some((mark, Vec::new()));
                     worst = worst.or(Some(fault));
@@ -135,27 +171,37 @@ impl Batch {
     }
 
     /// Writes every id whose next step is a write, some at a time.
-    fn write_fronts(&mut self, store: &Store, disk: &dyn Disk) -> Result<(), Fault> {
+    fn write_fronts(
+        &mut self,
+        store: &Store,
+        disk: &dyn Disk,
+        told: &dyn Fn(&Fault),
+    ) -> Result<(), Fault> {
         let ids: Vec<WorkerId> = self
             .rows
             .iter()
             .filter(|(_, steps)| matches!(steps.front(), Some(Step::Write(..))))
             .map(|(id, _)| *id)
             .collect();
-        ids.chunks(AT_ONCE).fold(Ok(()), |first, ids| {
-            let this = self.write_some(ids, store, disk);
-            first.and(this)
-        })
+        let mut first = Ok(());
+        for ids in ids.chunks(AT_ONCE) {
+            // One that fails keeps nobody else's row from the disk.
+            let results = self.write_some(ids, store, disk);
+            if let Some(fault) = results.values().find_map(|r| r.as_ref().err()) {
+                told(fault);
+            }
+            first = first.and(self.settle_writes(results));
+        }
+        first
     }
 
-    /// All files, then all syncs, all renames, and one sync of the directory. Those that failed
-    /// stay at the front, without waiters.
+    /// All files, then all syncs, all renames, and one sync of the directory.
     fn write_some(
-        &mut self,
+        &self,
         ids: &[WorkerId],
         store: &Store,
         disk: &dyn Disk,
-    ) -> Result<(), Fault> {
+    ) -> BTreeMap<WorkerId, Result<(), Fault>> {
         let rows = store.rows.as_fd();
         let fault = |id: WorkerId, error: &io::Error| {
             let path = store.path().join("rows").join(file_name(id));
@@ -178,10 +224,8 @@ impl Batch {
             }
         }
         let mut renamed = Vec::new();
-        let synced: Vec<_> = files
-            .iter()
-            .map(|(_, _, _, file)| disk.sync(file.as_fd()))
-            .collect();
+        let fds: Vec<_> = files.iter().map(|(_, _, _, file)| file.as_fd()).collect();
+        let synced = sync_all(&fds, disk);
         for ((id, name, temporary, _), synced) in files.iter().zip(synced) {
             match synced.and_then(|()| disk.rename(rows, temporary, name)) {
                 Ok(()) => renamed.push(*id),
@@ -198,9 +242,10 @@ impl Batch {
                 results.insert(id, result);
             }
         }
-        self.settle_writes(results)
+        results
     }
 
+    /// Answers the waiters. Writes that failed stay at the front, without waiters.
     fn settle_writes(
         &mut self,
         results: BTreeMap<WorkerId, Result<(), Fault>>,

@@ -172,7 +172,11 @@ impl<T: Field> Field for Vec<T> {
                 .map(|(n, item)| {
                     T::read(item.into_inner()).map_err(|why| format!("entry {n} {why}"))
                 })
-                .collect(),
+                .collect::<Result<Vec<T>, String>>()
+                .map(|mut all| {
+                    all.shrink_to_fit();
+                    all
+                }),
             other => expected("array", &other),
         }
     }

@@ -53,3 +53,10 @@ fn newest_first(side: &BTreeSet<Key>, text: &str) -> impl Iterator<Item = Worker
     );
     side.range(least..=greatest).rev().map(|(_, _, id)| *id)
 }
+
+#[cfg(test)]
+impl Index {
+    pub(super) fn is_empty(&self) -> bool {
+        self.active.is_empty() && self.ended.is_empty()
+    }
+}

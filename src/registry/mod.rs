@@ -8,31 +8,29 @@ mod disk;
 mod field;
 mod index;
 pub mod record;
+#[cfg(test)]
+mod record_tests;
+#[cfg(test)]
+mod registry_tests;
+mod resolve;
 pub mod store;
+#[cfg(test)]
+mod store_tests;
+#[cfg(test)]
+pub(crate) mod strategies;
 mod tables;
 pub mod writer;
+#[cfg(test)]
+mod writer_tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 
 use index::Index;
 pub use record::Extra;
+pub use resolve::{CANDIDATES_MAX, ResolveError};
 
 use crate::worker::{Owner, Row, Status, WorkerId};
-
-/// Candidates named by an ambiguity.
-pub const CANDIDATES_MAX: usize = 16;
-
-/// Nothing, or more than one row, answers to a text.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ResolveError {
-    /// No row.
-    #[error("no worker on the roll answers to it")]
-    NoSuch,
-    /// Several; at most [`CANDIDATES_MAX`] of them, sorted.
-    #[error("several workers answer to it")]
-    Ambiguous(Vec<WorkerId>),
-}
 
 /// A row cannot be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -57,7 +55,7 @@ pub enum Finished {
 /// One row with what belongs to it on disk.
 #[derive(Debug)]
 pub struct Entry {
-    row: Row,
+    row: Box<Row>,
     extra: Extra,
     newer: Option<u64>,
 }
@@ -94,7 +92,7 @@ pub struct OwnerCount {
 /// the depth of a tree).
 #[derive(Debug, Default)]
 pub struct Registry {
-    rows: BTreeMap<WorkerId, Box<Entry>>,
+    rows: BTreeMap<WorkerId, Entry>,
     names: Index,
     handles: Index,
     children: BTreeSet<(WorkerId, WorkerId)>,
@@ -109,18 +107,22 @@ impl Registry {
     }
 
     /// Puts a row on the roll. Refused (the row comes back) if its id is there already.
-    pub fn insert(&mut self, row: Row, extra: Extra) -> Result<(), Box<Row>> {
+    pub fn insert(&mut self, row: impl Into<Box<Row>>, extra: Extra) -> Result<(), Box<Row>> {
         self.put(Entry {
-            row,
+            row: row.into(),
             extra,
             newer: None,
         })
     }
 
     /// Puts a row on the roll that a newer version wrote: shown, never changed.
-    pub fn insert_newer(&mut self, shown: Row, schema: u64) -> Result<(), Box<Row>> {
+    pub fn insert_newer(
+        &mut self,
+        shown: impl Into<Box<Row>>,
+        schema: u64,
+    ) -> Result<(), Box<Row>> {
         self.put(Entry {
-            row: shown,
+            row: shown.into(),
             extra: None,
             newer: Some(schema),
         })
@@ -129,29 +131,29 @@ impl Registry {
     /// Puts what [`store::Store::load`] or [`store::Store::load_reaped`] found on the roll.
     pub fn insert_loaded(&mut self, loaded: record::Loaded) -> Result<(), Box<Row>> {
         match loaded {
-            record::Loaded::Row(row, extra) => self.insert(*row, extra),
-            record::Loaded::Newer { schema, shown, .. } => self.insert_newer(*shown, schema),
+            record::Loaded::Row(row, extra) => self.insert(row, extra),
+            record::Loaded::Newer { schema, shown, .. } => self.insert_newer(shown, schema),
         }
     }
 
     fn put(&mut self, entry: Entry) -> Result<(), Box<Row>> {
         if self.rows.contains_key(&entry.row.id) {
-            return Err(Box::new(entry.row));
+            return Err(entry.row);
         }
         self.count(&entry.row, true);
         self.index(&entry.row);
-        self.rows.insert(entry.row.id, Box::new(entry));
+        self.rows.insert(entry.row.id, entry);
         Ok(())
     }
 
     /// One row.
     pub fn get(&self, id: WorkerId) -> Option<&Row> {
-        self.rows.get(&id).map(|e| &e.row)
+        self.rows.get(&id).map(Entry::row)
     }
 
     /// One row with what belongs to it on disk.
     pub fn entry(&self, id: WorkerId) -> Option<&Entry> {
-        self.rows.get(&id).map(Box::as_ref)
+        self.rows.get(&id)
     }
 
     /// Was it written by a newer version?
@@ -210,12 +212,12 @@ impl Registry {
         let entry = self.rows.remove(&id)?;
         self.count(&entry.row, false);
         self.unindex(id, &Keys::of(&entry.row));
-        Some(*entry)
+        Some(entry)
     }
 
     /// Every row, sorted by id.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Row> {
-        self.rows.values().map(|e| &e.row)
+        self.rows.values().map(Entry::row)
     }
 
     /// Rows after `id`, sorted by id: one page after another.
@@ -223,7 +225,7 @@ impl Registry {
         let from = id.map_or(Bound::Unbounded, Bound::Excluded);
         self.rows
             .range((from, Bound::Unbounded))
-            .map(|(_, e)| &e.row)
+            .map(|(_, e)| e.row())
     }
 
     /// Number of rows.
@@ -272,67 +274,6 @@ impl Registry {
 
     fn owned_by(&self, id: WorkerId, uid: u32) -> bool {
         self.get(id).is_some_and(|row| row.owner.uid == uid)
-    }
-
-    /// The row that `text` means, of those that are `visible` to the caller: exact id, a
-    /// non-terminal row's name, the newest terminal row's name, `subagent:HANDLE` (a
-    /// non-terminal row before the newest terminal one), a unique id prefix.
-    ///
-    /// Where others' rows are visible too, ask with the caller's own rows first, so that
-    /// somebody else's equal name is in nobody's way.
-    pub fn resolve(
-        &self,
-        text: &str,
-        visible: impl Fn(&Row) -> bool,
-    ) -> Result<WorkerId, ResolveError> {
-        let seen = |id: &WorkerId| self.get(*id).is_some_and(&visible);
-        if let Ok(id) = text.parse::<WorkerId>()
-            && seen(&id)
-        {
-            return Ok(id);
-        }
-        if let Some(found) = self.lookup(&self.names, text, &seen) {
-            return found;
-        }
-        if let Some(handle) = text.strip_prefix("subagent:")
-            && let Some(found) = self.lookup(&self.handles, handle, &seen)
-        {
-            return found;
-        }
-        self.by_prefix(text, &seen)
-    }
-
-    fn lookup(
-        &self,
-        index: &Index,
-        key: &str,
-        seen: &impl Fn(&WorkerId) -> bool,
-    ) -> Option<Result<WorkerId, ResolveError>> {
-        match one_of(index.active(key).filter(seen)) {
-            Err(ResolveError::NoSuch) => index.ended(key).find(seen).map(Ok),
-            found => Some(found),
-        }
-    }
-
-    fn by_prefix(
-        &self,
-        prefix: &str,
-        seen: &impl Fn(&WorkerId) -> bool,
-    ) -> Result<WorkerId, ResolveError> {
-        // The first id with this prefix is the prefix filled up with the alphabet's first letter.
-        let Ok(first) = format!("{prefix:0<8}").parse::<WorkerId>() else {
-            return Err(ResolveError::NoSuch);
-        };
-        if prefix.is_empty() {
-            return Err(ResolveError::NoSuch);
-        }
-        one_of(
-            self.rows
-                .range(first..)
-                .map(|(id, _)| *id)
-                .take_while(|id| id.as_str().starts_with(prefix))
-                .filter(seen),
-        )
     }
 
     fn count(&mut self, row: &Row, more: bool) {
@@ -458,17 +399,4 @@ fn count(
     if of.rows == 0 {
         by_owner.remove(&owner.uid);
     }
-}
-
-fn one_of(mut ids: impl Iterator<Item = WorkerId>) -> Result<WorkerId, ResolveError> {
-    let Some(first) = ids.next() else {
-        return Err(ResolveError::NoSuch);
-    };
-    let Some(second) = ids.next() else {
-        return Ok(first);
-    };
-    let mut all = vec![first, second];
-    all.extend(ids.take(CANDIDATES_MAX - 2));
-    all.sort_unstable();
-    Err(ResolveError::Ambiguous(all))
 }

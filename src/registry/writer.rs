@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{oneshot, watch};
 
-use super::batch::{Batch, Waiter};
+use super::batch::{Batch, Fault, Waiter};
 use super::disk::{Disk, RealDisk};
 use super::store::{ClockMark, Store};
 use crate::worker::WorkerId;
@@ -165,9 +165,11 @@ fn run(
             }
             next = jobs.try_recv().ok();
         }
-        let result = batch.carry_out(store, disk);
+        let degraded = |fault: &Fault| set(report, Health::Degraded(fault.to_string()));
+        let result = batch.carry_out(store, disk, &degraded);
         due = match &result {
             Ok(()) => {
+                set(report, Health::Ok);
                 wait = retry.first;
                 None
             }
@@ -177,15 +179,6 @@ fn run(
                 Some(due)
             }
         };
-        let health = match &result {
-            Ok(()) => Health::Ok,
-            Err(fault) => Health::Degraded(fault.to_string()),
-        };
-        report.send_if_modified(|now| {
-            let changed = *now != health;
-            *now = health;
-            changed
-        });
         for waiter in flushes {
             let _ = waiter.send(result.as_ref().map(|_| ()).map_err(|f| f.error()));
         }
@@ -193,4 +186,12 @@ fn run(
             return result.map_err(|fault| fault.error());
         }
     }
+}
+
+fn set(report: &watch::Sender<Health>, health: Health) {
+    report.send_if_modified(|now| {
+        let changed = *now != health;
+        *now = health;
+        changed
+    });
 }

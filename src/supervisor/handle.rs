@@ -3,6 +3,8 @@
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -11,8 +13,8 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use super::refused::Refused;
 use crate::gc::report::Report;
 use crate::worker::{
-    Cancellation, Exit, Health, HowKnown, Kind, Leftovers, Limits, NodeId, Outcome, Owner, Pid,
-    Rung, Spec, Status, Timestamp, Tokens, WorkerId,
+    Cancellation, Exit, Health, HowKnown, Kind, Leftovers, Limits, Mono, NodeId, Outcome, Owner,
+    Pid, Rung, Spec, Status, Timestamp, Tokens, WorkerId,
 };
 
 /// A right beyond one's own rows (section 15). The supervisor names the one a call needs
@@ -391,17 +393,68 @@ pub enum Command {
 /// Where an answer goes.
 pub type Reply<T> = oneshot::Sender<Result<T, Refused>>;
 
+/// Peers and calls under way: what keeps an idle service from leaving.
+#[derive(Debug, Default)]
+pub struct Activity {
+    busy: AtomicU64,
+    quiet_since: AtomicU64,
+}
+
+impl Activity {
+    /// Counts one peer or call until the guard is dropped.
+    pub fn begin(self: &Arc<Self>) -> Busy {
+        self.busy.fetch_add(1, Ordering::SeqCst);
+        Busy(Arc::clone(self))
+    }
+
+    /// For how long there has been none; `None` while there is one.
+    pub fn quiet_for(&self, now: Mono) -> Option<Duration> {
+        (self.busy.load(Ordering::SeqCst) == 0)
+            .then(|| now.since(Mono(self.quiet_since.load(Ordering::SeqCst))))
+    }
+
+    /// Nothing has happened up to `now`: the clock of quiet starts here.
+    pub fn reset(&self, now: Mono) {
+        self.quiet_since.store(now.0, Ordering::SeqCst);
+    }
+}
+
+/// One peer or call under way.
+#[derive(Debug)]
+pub struct Busy(Arc<Activity>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.reset(crate::sys::clock::now().mono);
+        self.0.busy.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// Cheap to clone; every method may be called from any task.
 #[derive(Debug, Clone)]
 pub struct Handle {
     commands: mpsc::Sender<Command>,
     changes: broadcast::Sender<Change>,
+    activity: Arc<Activity>,
 }
 
 impl Handle {
     /// Made by the supervisor with its own ends of both channels.
-    pub fn new(commands: mpsc::Sender<Command>, changes: broadcast::Sender<Change>) -> Self {
-        Self { commands, changes }
+    pub fn new(
+        commands: mpsc::Sender<Command>,
+        changes: broadcast::Sender<Change>,
+        activity: Arc<Activity>,
+    ) -> Self {
+        Self {
+            commands,
+            changes,
+            activity,
+        }
+    }
+
+    /// Peers and calls under way; the bus layer counts them here.
+    pub fn activity(&self) -> &Arc<Activity> {
+        &self.activity
     }
 
     /// Everything that becomes true from now on; a slow reader is told that it lagged.

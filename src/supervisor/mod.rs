@@ -1,4 +1,449 @@
-//! The one owner of state.
+//! The one owner of state. One task handles every event and makes every change, so that nobody
+//! has to think about two at a time: commands come in by the [`handle::Handle`], the ends of
+//! children by the epoll set of [`children`], time by [`timers`], and what was started off the
+//! loop (forks, writes, scans, sweeps) comes back as [`Inner`].
+//!
+//! ```text
+//! wait for one of them -> read the clock once -> decide (step, admission, gc: pure) -> perform
+//! ```
 
+pub mod admission;
+mod begin;
+pub mod children;
+pub mod containment;
+mod deadlines;
+mod ending;
 pub mod handle;
+pub mod handover;
+mod helper;
+mod journal;
+pub mod ladder;
+pub mod liveness;
+mod output;
+mod prepare;
+pub mod reconcile;
 pub mod refused;
+mod saving;
+pub mod signals;
+pub mod step;
+mod strangers;
+mod sweep;
+pub mod timers;
+mod verbs;
+mod view;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{broadcast, mpsc};
+
+use crate::config::Config;
+use crate::registry::Registry;
+use crate::registry::store::Store;
+use crate::registry::writer::Writer;
+use crate::service_event;
+use crate::sys::cgroup::{Leaf, Tree};
+use crate::sys::clock;
+use crate::sys::spawn::Forker;
+use crate::worker::{Mono, NodeId, Now, Outcome, Owner, Timestamp, WorkerId};
+
+use children::{Children, Ready};
+use deadlines::Deadlines;
+use handle::{Activity, CancelReply, Change, Command, Handle, Reply};
+use signals::Signals;
+use timers::{Key, Timers};
+
+/// What the supervisor is told at its start and never changes.
+#[derive(Debug)]
+pub struct Settings {
+    /// Configuration.
+    pub config: Config,
+    /// State directory.
+    pub state_dir: PathBuf,
+    /// Runtime directory: workers' private directories lie below it.
+    pub runtime_dir: PathBuf,
+    /// The socket workers are told of.
+    pub socket: PathBuf,
+    /// Our own ids.
+    pub me: Owner,
+    /// Leave after so much idleness; `None` to stay.
+    pub idle_exit: Option<Duration>,
+    /// Descriptor limit that workers get back.
+    pub nofile: Option<(u64, u64)>,
+    /// Counts re-executions.
+    pub generation: u64,
+}
+
+/// What the daemon brings up before the supervisor.
+#[derive(Debug)]
+pub struct Parts {
+    /// The roll as loaded and reconciled.
+    pub registry: Registry,
+    /// The state directory.
+    pub store: Arc<Store>,
+    /// Its writer.
+    pub writer: Writer,
+    /// Where leaves are made, or why there are none.
+    pub tree: Result<Tree, String>,
+    /// The main thread's hand.
+    pub forker: Forker,
+    /// Signals to the daemon.
+    pub signals: Signals,
+    /// Files in quarantine.
+    pub quarantined: u32,
+    /// What does not work as it should, each a sentence.
+    pub degraded: Vec<String>,
+    /// Wall clock minus boot-time clock as last written down; microseconds.
+    pub clock: Option<i64>,
+    /// Rows that the reconcile settled.
+    pub settled: Vec<WorkerId>,
+}
+
+/// Why the loop ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// A stop signal, and everything has ended.
+    Drained,
+    /// A stop signal, and so many workers were left when time was up.
+    Abandoned(u32),
+    /// Nothing to do for long enough.
+    Idle,
+}
+
+/// A worker between its Spawn and its exec.
+#[derive(Debug)]
+struct Starting {
+    node: NodeId,
+    cancel: Option<bool>,
+    waiters: Vec<saving::Waiter>,
+}
+
+/// A stop of the whole service.
+#[derive(Debug)]
+struct Drain {
+    until: Mono,
+    forced: bool,
+}
+
+/// Counters since the start.
+#[derive(Debug, Default)]
+struct Counters {
+    spawned: u64,
+    exits: BTreeMap<Outcome, u64>,
+}
+
+/// What comes back from off the loop.
+#[derive(Debug)]
+enum Inner {
+    Started(Box<begin::StartResult>),
+    StoppingSaved { node: NodeId, durable: bool },
+    Scanned(std::io::Result<strangers::Scan>),
+    Swept(Box<sweep::Swept>),
+    Restored(Box<sweep::RestoredRow>),
+    OutputCut(Vec<(WorkerId, u64)>),
+    HelperWanted(helper::Wish),
+    HelperStarted(Box<helper::Launched>),
+    HelperUnwanted(NodeId),
+    Wake,
+}
+
+/// The owner of the roll.
+#[derive(Debug)]
+pub struct Supervisor {
+    set: Arc<Settings>,
+    registry: Registry,
+    store: Arc<Store>,
+    writer: Writer,
+    tree: Result<Tree, String>,
+    forker: Forker,
+    signals: Signals,
+    children: Children,
+    commands: mpsc::Receiver<Command>,
+    inner: mpsc::UnboundedReceiver<Inner>,
+    inner_in: mpsc::UnboundedSender<Inner>,
+    changes: broadcast::Sender<Change>,
+    activity: Arc<Activity>,
+    timers: Timers,
+    starting: HashMap<WorkerId, Starting>,
+    cancel_replies: HashMap<NodeId, Vec<(Reply<CancelReply>, CancelReply)>>,
+    durable: HashSet<NodeId>,
+    lazy: HashSet<WorkerId>,
+    helpers: HashMap<NodeId, helper::Helper>,
+    helpers_starting: HashSet<NodeId>,
+    deadlines: Deadlines,
+    stale_leaves: Vec<(Leaf, u32)>,
+    strangers: strangers::State,
+    sweeps: sweep::State,
+    drain: Option<Drain>,
+    started: Timestamp,
+    last_reap: Option<Timestamp>,
+    quarantined: u32,
+    degraded: Vec<String>,
+    counters: Counters,
+    clock: Option<i64>,
+}
+
+/// Commands waiting for the loop at most; more make the bus wait.
+const QUEUE: usize = 1024;
+/// Changes a slow listener may lag behind.
+const CHANGES: usize = 8192;
+/// Commands handled before the loop looks at children again.
+const BATCH: usize = 64;
+
+enum Turn {
+    Command(Command),
+    Ready,
+    Inner(Inner),
+    Signal(i32),
+    Deadline,
+    Time,
+    Gone,
+}
+
+impl Supervisor {
+    /// Puts the parts together. Needs a tokio runtime.
+    pub fn new(set: Settings, parts: Parts) -> std::io::Result<(Self, Handle)> {
+        let (commands_in, commands) = mpsc::channel(QUEUE);
+        let (inner_in, inner) = mpsc::unbounded_channel();
+        let (changes, _) = broadcast::channel(CHANGES);
+        let activity = Arc::new(Activity::default());
+        let handle = Handle::new(commands_in, changes.clone(), Arc::clone(&activity));
+        let supervisor = Self {
+            set: Arc::new(set),
+            registry: parts.registry,
+            store: parts.store,
+            writer: parts.writer,
+            tree: parts.tree,
+            forker: parts.forker,
+            signals: parts.signals,
+            children: Children::new(NodeId(1))?,
+            commands,
+            inner,
+            inner_in,
+            changes,
+            activity,
+            timers: Timers::default(),
+            starting: HashMap::new(),
+            cancel_replies: HashMap::new(),
+            durable: HashSet::new(),
+            lazy: parts.settled.into_iter().collect(),
+            helpers: HashMap::new(),
+            helpers_starting: HashSet::new(),
+            deadlines: Deadlines::new()?,
+            stale_leaves: Vec::new(),
+            strangers: strangers::State::default(),
+            sweeps: sweep::State::default(),
+            drain: None,
+            started: clock::now().wall,
+            last_reap: None,
+            quarantined: parts.quarantined,
+            degraded: parts.degraded,
+            counters: Counters::default(),
+            clock: parts.clock,
+        };
+        Ok((supervisor, handle))
+    }
+
+    /// Runs until the service is to end; then everything is on disk.
+    pub async fn run(mut self) -> Stopped {
+        let mut ready = Vec::new();
+        self.correct_clock(clock::now());
+        self.save_changed_rows();
+        self.activity.reset(clock::now().mono);
+        self.schedule_sweep(clock::now());
+        self.look_for_idleness(clock::now());
+        loop {
+            match self.turn(&mut ready).await {
+                Turn::Command(command) => self.commands_in_batch(command),
+                Turn::Ready => self.handle_ready(std::mem::take(&mut ready)),
+                Turn::Inner(inner) => self.handle_inner(inner),
+                Turn::Signal(signal) => self.handle_signal(signal),
+                Turn::Time => self.handle_time(clock::now()),
+                Turn::Deadline => self.handle_deadlines(clock::now()),
+                Turn::Gone => {}
+            }
+            if let Some(stopped) = self.is_over(clock::now()) {
+                self.close().await;
+                return stopped;
+            }
+        }
+    }
+
+    async fn turn(&mut self, ready: &mut Vec<Ready>) -> Turn {
+        let sleep = self.timers.next().map(|due| due.since(clock::now().mono));
+        let time = async {
+            match sleep {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            signal = self.signals.recv() => Turn::Signal(signal),
+            looked = self.children.ready(ready) => {
+                if let Err(error) = looked {
+                    tracing::error!(%error, "cannot watch the children");
+                }
+                Turn::Ready
+            }
+            Some(inner) = self.inner.recv() => Turn::Inner(inner),
+            () = time => Turn::Time,
+            () = self.deadlines.reached() => Turn::Deadline,
+            command = self.commands.recv() => command.map_or(Turn::Gone, Turn::Command),
+        }
+    }
+
+    /// Takes what else is waiting too, so that a burst of calls costs one round of the loop.
+    fn commands_in_batch(&mut self, first: Command) {
+        let mut next = Some(first);
+        for _ in 0..BATCH {
+            let Some(command) = next else { break };
+            self.handle_command(command);
+            next = self.commands.try_recv().ok();
+        }
+        if let Some(command) = next {
+            self.handle_command(command);
+        }
+    }
+
+    fn handle_ready(&mut self, ready: Vec<Ready>) {
+        for ready in ready {
+            match ready {
+                Ready::Leader(node) => self.leader_ready(node),
+                Ready::Leaf(node) => self.leaf_ready(node),
+                Ready::Tracked(node) => self.tracked_ready(node),
+                Ready::Helper(node) => self.helper_ready(node),
+            }
+        }
+    }
+
+    fn handle_inner(&mut self, inner: Inner) {
+        match inner {
+            Inner::Started(result) => self.start_ended(*result),
+            Inner::StoppingSaved { node, durable } => self.stopping_saved(node, durable),
+            Inner::Scanned(scan) => self.scanned(scan),
+            Inner::Swept(swept) => self.swept(*swept),
+            Inner::Restored(restored) => self.restored(*restored),
+            Inner::OutputCut(cut) => self.output_cut(cut),
+            Inner::HelperWanted(wish) => self.launch_helper(wish),
+            Inner::HelperStarted(launched) => self.helper_started(*launched),
+            Inner::HelperUnwanted(node) => self.kill_helper(node),
+            Inner::Wake => self.look_for_idleness(clock::now()),
+        }
+    }
+
+    fn handle_signal(&mut self, signal: i32) {
+        match signal {
+            libc::SIGCHLD => self.child_signal(clock::now()),
+            libc::SIGTERM | libc::SIGINT => self.stop(clock::now()),
+            _ => {}
+        }
+    }
+
+    fn handle_time(&mut self, now: Now) {
+        while let Some(key) = self.timers.pop(now.mono) {
+            match key {
+                Key::Node(node) => self.tick(node),
+                Key::LazySave => self.save_changed_rows(),
+                Key::StaleLeaves => self.remove_stale_leaves(now),
+                Key::Output => self.cut_output(now),
+                Key::Strangers => self.scan(),
+                Key::Sweep => self.own_sweep(now),
+                Key::Idle => self.look_for_idleness(now),
+                Key::Drain => {}
+            }
+        }
+    }
+
+    /// SIGTERM: closes admission for good and ends all; the second one forces.
+    fn stop(&mut self, now: Now) {
+        let forced = self.drain.is_some();
+        let until = match &self.drain {
+            Some(drain) => drain.until,
+            None => now.mono.plus(self.set.config.ladder.drain_timeout),
+        };
+        self.drain = Some(Drain { until, forced });
+        self.timers.set(Key::Drain, Some(until));
+        let workers = self.children.len();
+        service_event!(
+            INFO,
+            crate::log::id::STOPPING,
+            "stopping: ending {workers} workers"
+        );
+        for node in self.children.nodes() {
+            let by = self.set.me.uid;
+            self.cancel_node(node, by, "the service is stopping", forced);
+        }
+        for starting in self.starting.values_mut() {
+            starting.cancel = Some(forced);
+        }
+        let _ = self.changes.send(Change::Service);
+    }
+
+    fn is_over(&mut self, now: Now) -> Option<Stopped> {
+        let Some(drain) = &self.drain else {
+            return self.is_idle(now).then_some(Stopped::Idle);
+        };
+        if self.children.is_empty() && self.starting.is_empty() {
+            return Some(Stopped::Drained);
+        }
+        if now.mono < drain.until {
+            return None;
+        }
+        let left = self.children.len() + self.starting.len();
+        self.abandon(now);
+        Some(Stopped::Abandoned(u32::try_from(left).unwrap_or(u32::MAX)))
+    }
+
+    fn is_idle(&self, now: Now) -> bool {
+        let Some(idle_exit) = self.set.idle_exit else {
+            return false;
+        };
+        self.children.is_empty()
+            && self.starting.is_empty()
+            && self.sweeps.is_quiet()
+            && self.commands.is_empty()
+            && self
+                .activity
+                .quiet_for(now.mono)
+                .is_some_and(|quiet| quiet >= idle_exit)
+    }
+
+    fn look_for_idleness(&mut self, now: Now) {
+        let Some(idle_exit) = self.set.idle_exit else {
+            return;
+        };
+        // Peers that come and go wake the loop by themselves; only quiet needs a timer.
+        let wait = match self.activity.quiet_for(now.mono) {
+            Some(quiet) if self.children.is_empty() => idle_exit.saturating_sub(quiet),
+            _ => idle_exit,
+        };
+        if self.children.is_empty() && self.starting.is_empty() {
+            let pause = wait.max(Duration::from_millis(10));
+            self.timers.set(Key::Idle, Some(now.mono.plus(pause)));
+        } else {
+            self.timers.set(Key::Idle, None);
+        }
+    }
+
+    async fn close(&mut self) {
+        self.save_changed_rows();
+        let flushed = self.writer.flush();
+        // A sick disk must not keep the service from ending.
+        if tokio::time::timeout(Duration::from_secs(10), flushed)
+            .await
+            .is_err()
+        {
+            tracing::error!("the state directory does not take the last changes; leaving");
+        }
+    }
+
+    fn spawn_inner(&self, work: impl Future<Output = Inner> + Send + 'static) {
+        let inner = self.inner_in.clone();
+        tokio::spawn(async move {
+            let _ = inner.send(work.await);
+        });
+    }
+}

@@ -78,6 +78,8 @@ pub struct Row {
     pub cwd: PathBuf,
     /// The worktree it owns (section 4), if it does.
     pub worktree: Option<PathBuf>,
+    /// Where the worktree's file system was mounted when the row was made.
+    pub worktree_mount: Option<PathBuf>,
     /// The worker that asked for it.
     pub parent: Option<WorkerId>,
     /// 0 for a worker asked for from outside.
@@ -163,6 +165,7 @@ impl Row {
             argv: Vec::new(),
             cwd: PathBuf::from("/"),
             worktree: None,
+            worktree_mount: None,
             parent: None,
             depth: 0,
             created,
@@ -201,6 +204,18 @@ impl Row {
             generation: 0,
         }
     }
+}
+
+/// At most `max` bytes of a text, cut between characters, control characters replaced.
+pub fn clip(text: &str, max: usize) -> String {
+    let end = (0..=max.min(text.len()))
+        .rev()
+        .find(|i| text.is_char_boundary(*i))
+        .unwrap_or(0);
+    text[..end]
+        .chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
 }
 
 /// Text that may not be UTF-8, kept losslessly in TOML and JSON: a string where it is one, else

@@ -8,18 +8,14 @@ use serde_json::json;
 use super::report::count;
 use crate::client::args::{CheckConfigArgs, Global};
 use crate::client::exit::{Code, Failure};
-use crate::client::find::System;
-use crate::client::link::Real;
 use crate::client::output::Output;
 use crate::client::output::text::escape;
 use crate::config::{Config, Paths};
+use crate::places::{Real, config_home, config_root};
 
 /// Runs the verb. `--system` and `--user` choose one set of files; without them both are checked.
 pub fn run(global: &Global, args: &CheckConfigArgs, out: &mut Output) -> Result<Code, Failure> {
-    let root = args
-        .config_root
-        .clone()
-        .or_else(|| Real.env("MUSTERD_CONFIG_ROOT").map(PathBuf::from));
+    let root = args.config_root.clone().or_else(|| config_root(&Real));
     check(&sets(global, root.as_deref()), out)
 }
 
@@ -30,25 +26,12 @@ fn sets(global: &Global, root: Option<&Path>) -> Vec<Paths> {
     }
     let user = match root {
         Some(root) => Some(root.to_owned()),
-        None => config_home(),
+        None => config_home(&Real),
     };
     if let Some(home) = user.filter(|_| !global.system) {
         sets.push(Paths::user(&home));
     }
     sets
-}
-
-fn config_home() -> Option<PathBuf> {
-    let absolute = |name: &str| {
-        Real.env(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    absolute("XDG_CONFIG_HOME").or_else(|| {
-        absolute("HOME")
-            .or_else(|| Real.passwd_home())
-            .map(|home| home.join(".config"))
-    })
 }
 
 fn check(sets: &[Paths], out: &mut Output) -> Result<Code, Failure> {

@@ -1,0 +1,33 @@
+# Thin targets; what they do is in the scripts they call. `make help` lists them.
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check system-test vm-test crash-test soak fuzz bench deb install
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 14
+
+run: ## Build, then run the main job on a throw-away git repository
+	@packaging/needs.sh build run
+	cargo build --locked
+	@packaging/demo.sh
+
+test: ## Every in-process and end-to-end test, as root also as an ordinary user
+	@packaging/needs.sh build test
+	@tests/run.sh
+
+check: ## Format, clippy, cargo-deny, documentation: what CI checks before the tests
+	@packaging/needs.sh build
+	@.ci/check
+
+# Targets of work that is still to come say what they will be, and fail.
+later := system-test vm-test crash-test soak fuzz bench deb install
+system-test: ## Later: boot Debian 12 and 13 as containers, test the installed package under systemd
+vm-test: ## Later: boot a stock Debian kernel in qemu, for limits and the OOM killer
+crash-test: ## Later: kill the daemon at every system call of a write, compare the roll after it
+soak: ## Later: hours of spawns, cancels and reloads; compare memory and descriptors
+fuzz: ## Later: fuzz frames, state files, probe output and configuration
+bench: ## Later: measure spawns, exits, cancels and 100,000 rows against the machine's floors
+deb: ## Later: build the Debian package from packaging/deb
+install: ## Later: install programs, units, bus policy and man pages under DESTDIR and PREFIX
+$(later):
+	@sed -n 's/^$@:.*## Later: \(.*\)/make $@ is not built yet. It will: \1/p' Makefile >&2; exit 1

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that the named jobs need, and only those that are missing.
+#   packaging/needs.sh build|run|test ...
+set -eu
+
+declare -A packages=(
+    [build]="cc:gcc"
+    [run]="git:git"
+    [test]="git:git strace:strace setpriv:util-linux dbus-daemon:dbus-daemon busctl:systemd"
+)
+
+missing=()
+for job in "$@"; do
+    for pair in ${packages[$job]}; do
+        command -v "${pair%%:*}" >/dev/null || missing+=("${pair#*:}")
+    done
+done
+
+if ! command -v cargo >/dev/null; then
+    echo "cargo is missing: install Rust 1.89 or later (https://rustup.rs) and try again" >&2
+    exit 1
+fi
+[ ${#missing[@]} -eq 0 ] && exit 0
+if ! command -v apt-get >/dev/null; then
+    echo "please install: ${missing[*]} (this is no Debian machine, so it is not done for you)" >&2
+    exit 1
+fi
+
+sudo=()
+if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || {
+        echo "please install as root: apt-get install ${missing[*]}" >&2
+        exit 1
+    }
+    sudo=(sudo)
+fi
+echo "installing ${missing[*]}"
+"${sudo[@]}" apt-get update -qq
+"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    "${missing[@]}" >/dev/null

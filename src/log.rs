@@ -1,1 +1,0 @@
-//! Tracing to journald or stderr.

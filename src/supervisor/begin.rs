@@ -1,0 +1,379 @@
+//! Starting a worker: admission, a row, preparation and fork off the loop, then the table.
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::admission::{Caps, Load, admit};
+use super::children::Child;
+use super::handle::{Caller, Change, Reply, Spawned, Stdio};
+use super::ladder::Plan;
+use super::prepare::{Prepared, prepare};
+use super::refused::Refused;
+use super::saving::Waiter;
+use super::step::{Event, Machine, SAVE_WAIT};
+use super::{Inner, Starting, Supervisor, liveness};
+use crate::registry::writer::Health;
+use crate::sys::clock;
+use crate::sys::spawn::{SpawnError, Started};
+use crate::worker::{
+    Control, HowKnown, Kind, NodeId, Now, Outcome, Owner, Row, Spec, Status, WorkerId,
+};
+
+/// What came of one start.
+#[derive(Debug)]
+pub(super) struct StartResult {
+    id: WorkerId,
+    node: NodeId,
+    outcome: Result<(Started, Prepared), StartFault>,
+    saved: oneshot::Receiver<std::io::Result<()>>,
+    reply: Reply<Spawned>,
+}
+
+/// A start that failed, at whichever step.
+#[derive(Debug)]
+pub(super) struct StartFault {
+    /// errno, 0 if the kernel said nothing.
+    pub errno: i32,
+    /// The step, in words.
+    pub what: String,
+    /// The path it was about, if any.
+    pub path: String,
+}
+
+impl From<SpawnError> for StartFault {
+    fn from(error: SpawnError) -> Self {
+        let what = error.stage.words().to_owned();
+        Self {
+            errno: error.errno,
+            what,
+            path: error.path,
+        }
+    }
+}
+
+impl StartFault {
+    fn sentence(&self) -> String {
+        let path = if self.path.is_empty() {
+            String::new()
+        } else {
+            format!(" {}", self.path)
+        };
+        let why = match self.errno {
+            0 => String::new(),
+            errno => format!(": {}", std::io::Error::from_raw_os_error(errno)),
+        };
+        format!("{}{path}{why}", self.what)
+    }
+}
+
+impl Supervisor {
+    pub(super) fn spawn(&mut self, by: Caller, spec: Spec, io: Stdio, reply: Reply<Spawned>) {
+        let now = clock::now();
+        let row = match self.take(&by, &spec, now) {
+            Ok(row) => row,
+            Err(refused) => {
+                let _ = reply.send(Err(refused));
+                return;
+            }
+        };
+        let id = row.id;
+        let job = self.preparation(&row, spec, io, &by);
+        let node = self.children.next_node();
+        if self.registry.insert(row, None).is_err() {
+            let _ = reply.send(Err(Refused::Io(format!("the id {id} is taken; ask again"))));
+            return;
+        }
+        let saved = self.save(id);
+        self.starting.insert(
+            id,
+            Starting {
+                node,
+                cancel: None,
+                waiters: Vec::new(),
+            },
+        );
+        let forker = self.forker.clone();
+        self.spawn_inner(async move {
+            let outcome = match prepare(job).await {
+                Ok(mut prepared) => match forker.start(prepared.take_image()).await {
+                    Ok(started) => Ok((started, prepared)),
+                    Err(error) => {
+                        prepared.undo();
+                        Err(StartFault::from(error))
+                    }
+                },
+                Err(fault) => Err(fault),
+            };
+            Inner::Started(Box::new(StartResult {
+                id,
+                node,
+                outcome,
+                saved,
+                reply,
+            }))
+        });
+    }
+
+    /// Admission, and the row if it is taken.
+    fn take(&mut self, by: &Caller, spec: &Spec, now: Now) -> Result<Row, Refused> {
+        spec.check()?;
+        let owner = self.owner_of(by, spec)?;
+        let parent = by.pid.and_then(|pid| self.worker_of_process(pid));
+        let (depth, hops) = match parent.and_then(|id| self.registry.get(id)) {
+            Some(row) => (
+                row.depth.saturating_add(1),
+                msg_depth(&row.kind).map(|d| d + 1),
+            ),
+            None => (0, None),
+        };
+        let of_owner = self.registry.count_of_owner(owner.uid);
+        let load = Load {
+            draining: self.drain.is_some(),
+            disk: match &*self.writer.health().borrow() {
+                Health::Ok => None,
+                Health::Degraded(why) => Some(why.clone()),
+            },
+            workers: count(self.children.len() + self.starting.len()),
+            workers_of_owner: u32::try_from(of_owner.active).unwrap_or(u32::MAX),
+            rows_of_owner: u32::try_from(of_owner.rows).unwrap_or(u32::MAX),
+            depth,
+            msg_depth: hops.or(msg_depth(&spec.kind)).unwrap_or(0),
+        };
+        let limits = &self.set.config.limits;
+        let caps = Caps {
+            workers: limits.max_workers,
+            workers_per_owner: limits.max_workers_per_owner,
+            rows_per_owner: limits.max_rows_per_owner,
+            depth: limits.max_depth,
+            msg_depth: limits.max_message_depth,
+        };
+        admit(&load, &caps)?;
+        if let Some(id) = self.registry.name_taken(owner.uid, &spec.name) {
+            return Err(Refused::NameTaken {
+                name: spec.name.clone(),
+                id,
+            });
+        }
+        if spec.control != Control::None {
+            return Err(Refused::NotSupported(format!("control={}", spec.control)));
+        }
+        let id = self
+            .new_id()
+            .map_err(|e| Refused::Io(format!("no random id: {e}")))?;
+        Ok(self.row(id, owner, spec, parent, depth, now))
+    }
+
+    fn owner_of(&self, by: &Caller, spec: &Spec) -> Result<Owner, Refused> {
+        let me = self.set.me;
+        match spec.uid {
+            Some(uid) if by.uid != 0 && uid != by.uid => Err(Refused::NotAuthorised(
+                "only root may start a worker for another uid",
+            )),
+            // A private daemon has no rights but its own user's.
+            _ if me.uid != 0 => Ok(me),
+            Some(uid) if uid != by.uid => Ok(Owner { uid, gid: uid }),
+            _ => Ok(Owner {
+                uid: by.uid,
+                gid: by.gid,
+            }),
+        }
+    }
+
+    fn row(
+        &self,
+        id: WorkerId,
+        owner: Owner,
+        spec: &Spec,
+        parent: Option<WorkerId>,
+        depth: u32,
+        now: Now,
+    ) -> Row {
+        let mut row = Row::new(id, owner, now.wall);
+        row.name.clone_from(&spec.name);
+        row.kind = spec.kind.clone();
+        row.argv.clone_from(&spec.argv);
+        row.cwd.clone_from(&spec.cwd);
+        row.parent = parent;
+        row.depth = depth;
+        row.limits = spec.limits;
+        row.timeouts = spec.timeouts;
+        row.ending = spec.ending.clone();
+        row.control = spec.control;
+        row.restart = spec.restart;
+        row.restart_max = spec.restart_max;
+        row.leftovers_policy = spec.leftovers.unwrap_or(self.set.config.workers.leftovers);
+        row.trace_id = if spec.trace_id.is_empty() {
+            format!("{id}")
+        } else {
+            spec.trace_id.clone()
+        };
+        row
+    }
+
+    fn new_id(&self) -> std::io::Result<WorkerId> {
+        loop {
+            let mut bits = [0; 8];
+            rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())?;
+            let id = WorkerId::from_bits(u64::from_ne_bytes(bits));
+            if self.registry.get(id).is_none() {
+                return Ok(id);
+            }
+        }
+    }
+
+    /// A start came to its end, one way or the other.
+    pub(super) fn start_ended(&mut self, result: StartResult) {
+        let StartResult {
+            id,
+            node,
+            outcome,
+            saved,
+            reply,
+        } = result;
+        let starting = self.starting.remove(&id);
+        let (cancel, mut waiters) = starting.map_or((None, Vec::new()), |s| (s.cancel, s.waiters));
+        let now = clock::now();
+        let answer = match outcome {
+            Ok((started, prepared)) => self.started(id, node, started, prepared, now),
+            Err(fault) => Err(self.start_failed(id, &fault, std::mem::take(&mut waiters), now)),
+        };
+        if let Some(child) = self.children.get_mut(node) {
+            child.waiters = waiters;
+        }
+        if let Some(force) = cancel {
+            self.on_event(node, Event::Cancel { force });
+        }
+        tokio::spawn(async move {
+            let durable = matches!(tokio::time::timeout(SAVE_WAIT, saved).await, Ok(Ok(Ok(()))));
+            let _ = reply.send(answer.map(|unenforced| Spawned {
+                id,
+                unenforced,
+                durable,
+            }));
+        });
+    }
+
+    fn started(
+        &mut self,
+        id: WorkerId,
+        node: NodeId,
+        started: Started,
+        prepared: Prepared,
+        now: Now,
+    ) -> Result<Vec<String>, Refused> {
+        let Some(row) = self.registry.get(id) else {
+            return Err(Refused::NoSuchWorker(id.to_string()));
+        };
+        let deadline = row.timeouts.deadline.map(|told| {
+            liveness::deadline(now.boot, told, self.set.config.liveness.deadline_slack)
+        });
+        let child = Child {
+            node,
+            id,
+            kind: row.kind.kind_type(),
+            pgid: started.pgid,
+            leaf: prepared.leaf,
+            events: None,
+            tracked: Vec::new(),
+            machine: Machine::new(self.plan(row), row.leftovers_policy),
+            deadline,
+            started: now.mono,
+            adopted: false,
+            frozen: false,
+            processes: 0,
+            waiters: Vec::new(),
+            process: started.process,
+        };
+        let process = child.process.id();
+        let leaf = child.leaf.as_ref().map(crate::sys::cgroup::Leaf::rel);
+        let pgid = child.pgid;
+        if let Err(error) = self.children.insert(child) {
+            tracing::error!(%error, MUSTER_WORKER = %id, "cannot watch a worker");
+        }
+        let _ = self.registry.update(id, |row| {
+            row.status = if row.cancelled.is_some() {
+                Status::Stopping
+            } else {
+                Status::Live
+            };
+            row.started = Some(now.wall);
+            row.process = Some(process);
+            row.pgid = Some(pgid);
+            row.leaf = leaf;
+            row.worktree = prepared.worktree;
+            row.worktree_mount = prepared.worktree_mount;
+            row.runtime_dir = prepared.runtime_dir;
+            row.output = prepared.output;
+        });
+        self.save_lazily(id, now);
+        self.counters.spawned += 1;
+        self.schedule_output(now);
+        if let Some(deadline) = deadline {
+            self.deadlines.insert(node, deadline);
+        }
+        self.timers.set(super::timers::Key::Idle, None);
+        let _ = self.changes.send(Change::New(id));
+        if let Some(row) = self.registry.get(id) {
+            super::journal::worker_started(row);
+        }
+        Ok(prepared.unenforced)
+    }
+
+    fn start_failed(
+        &mut self,
+        id: WorkerId,
+        fault: &StartFault,
+        waiters: Vec<Waiter>,
+        now: Now,
+    ) -> Refused {
+        let sentence = fault.sentence();
+        let ended = self.registry.finish(id, |row| {
+            row.status = Status::Exited;
+            row.outcome = Some(Outcome::Crashed);
+            row.how_known = Some(HowKnown::StartFailed);
+            row.exited = Some(now.wall);
+            row.note = Some(sentence.clone());
+        });
+        if ended.is_ok() {
+            *self.counters.exits.entry(Outcome::Crashed).or_default() += 1;
+            let _ = self.changes.send(Change::New(id));
+            self.settle(id, waiters);
+        }
+        self.schedule_sweep(now);
+        self.activity.reset(now.mono);
+        self.look_for_idleness(now);
+        if let Some(row) = self.registry.get(id) {
+            super::journal::start_failed(row, &sentence);
+        }
+        Refused::StartFailed {
+            id,
+            errno: fault.errno,
+            what: fault.what.clone(),
+            path: fault.path.clone(),
+        }
+    }
+
+    /// How this worker is to be ended: what it asked for, over what is configured.
+    pub(super) fn plan(&self, row: &Row) -> Plan {
+        let ladder = &self.set.config.ladder;
+        Plan {
+            channel: row.control == Control::Frames,
+            grace: row.ending.grace.unwrap_or(ladder.grace),
+            kill_grace: row.ending.kill_grace.unwrap_or(ladder.kill_grace),
+            stop_signal: row.ending.stop_signal.unwrap_or(ladder.stop_signal.0),
+            unkillable_after: ladder.unkillable_after.max(Duration::from_millis(1)),
+        }
+    }
+}
+
+fn msg_depth(kind: &Kind) -> Option<u32> {
+    match kind {
+        Kind::RootTurn { msg_depth, .. } => Some(*msg_depth),
+        _ => None,
+    }
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}

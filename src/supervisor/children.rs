@@ -1,0 +1,315 @@
+//! The flat table of live children: node, worker and pid each lead to the same entry, and one
+//! epoll set watches all their pidfds and leaves. Only the supervisor's task touches it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::{Timespec, epoll};
+use tokio::io::unix::AsyncFd;
+
+use super::handle::Ended;
+use super::refused::Refused;
+use super::step::Machine;
+use crate::sys::cgroup::Leaf;
+use crate::sys::process::ProcessRef;
+use crate::worker::{Boot, KindType, Mono, NodeId, Pid, WorkerId};
+
+/// What became ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ready {
+    /// The leader has ended.
+    Leader(NodeId),
+    /// `cgroup.events` of its leaf changed.
+    Leaf(NodeId),
+    /// A process tracked for it has ended.
+    Tracked(NodeId),
+    /// A helper of the daemon has ended; it is in no table.
+    Helper(NodeId),
+}
+
+/// A process of a worker that is followed one by one, where there is no leaf to ask.
+#[derive(Debug)]
+pub struct Tracked {
+    /// The process.
+    pub process: ProcessRef,
+    /// Its command name when it was found.
+    pub comm: String,
+    /// It is in the leader's group.
+    pub in_group: bool,
+}
+
+/// One live child.
+#[derive(Debug)]
+pub struct Child {
+    /// Its number.
+    pub node: NodeId,
+    /// Its row.
+    pub id: WorkerId,
+    /// Why it exists.
+    pub kind: KindType,
+    /// The leader.
+    pub process: ProcessRef,
+    /// The leader's process group.
+    pub pgid: Pid,
+    /// Its leaf; `None` where containment is weak.
+    pub leaf: Option<Leaf>,
+    /// `cgroup.events`, once it is watched.
+    pub events: Option<OwnedFd>,
+    /// Processes followed one by one.
+    pub tracked: Vec<Tracked>,
+    /// From start to end.
+    pub machine: Machine,
+    /// Hard deadline.
+    pub deadline: Option<Boot>,
+    /// When its program was executed.
+    pub started: Mono,
+    /// It is put on the roll by Adopt: no child of ours, never signalled unasked.
+    pub adopted: bool,
+    /// Frozen by us.
+    pub frozen: bool,
+    /// Processes seen when the ladder began.
+    pub processes: u32,
+    /// Who waits for its end.
+    pub waiters: Vec<tokio::sync::oneshot::Sender<Result<Ended, Refused>>>,
+}
+
+const LEADER: u64 = 0;
+const LEAF: u64 = 1;
+const TRACKED: u64 = 2;
+const HELPER: u64 = 3;
+
+/// The table.
+#[derive(Debug)]
+pub struct Children {
+    by_node: BTreeMap<NodeId, Child>,
+    by_worker: HashMap<WorkerId, NodeId>,
+    by_pid: HashMap<Pid, NodeId>,
+    by_kind: BTreeMap<KindType, u32>,
+    next: u64,
+    poll: AsyncFd<OwnedFd>,
+}
+
+impl Children {
+    /// An empty table whose first node is `next`. Needs a tokio runtime.
+    pub fn new(next: NodeId) -> io::Result<Self> {
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Self {
+            by_node: BTreeMap::new(),
+            by_worker: HashMap::new(),
+            by_pid: HashMap::new(),
+            by_kind: BTreeMap::new(),
+            next: next.0,
+            poll: crate::sys::watch::readable(poll)?,
+        })
+    }
+
+    /// A number that was never used before in this daemon's life.
+    pub fn next_node(&mut self) -> NodeId {
+        let node = NodeId(self.next);
+        self.next = self.next.saturating_add(1);
+        node
+    }
+
+    /// The number the next node will have.
+    pub fn next_unused(&self) -> NodeId {
+        NodeId(self.next)
+    }
+
+    /// Watches a process that is in no table.
+    pub fn watch_helper(&self, process: &ProcessRef, node: NodeId) -> io::Result<()> {
+        self.watch(process, node, HELPER, epoll::EventFlags::IN)
+    }
+
+    /// Ends that.
+    pub fn unwatch_helper(&self, process: &ProcessRef) {
+        self.unwatch(process);
+    }
+
+    /// Takes a child in and watches its pidfd.
+    pub fn insert(&mut self, child: Child) -> io::Result<()> {
+        self.watch(&child.process, child.node, LEADER, epoll::EventFlags::IN)?;
+        self.by_worker.insert(child.id, child.node);
+        self.by_pid.insert(child.process.id().pid, child.node);
+        *self.by_kind.entry(child.kind).or_default() += 1;
+        self.by_node.insert(child.node, child);
+        Ok(())
+    }
+
+    /// Takes a child out. Its descriptors leave the epoll set before they are closed: a closed
+    /// one stays in it as long as a just-forked child holds a copy.
+    pub fn remove(&mut self, node: NodeId) -> Option<Child> {
+        let child = self.by_node.remove(&node)?;
+        self.by_worker.remove(&child.id);
+        self.by_pid.remove(&child.process.id().pid);
+        if let Some(count) = self.by_kind.get_mut(&child.kind) {
+            *count = count.saturating_sub(1);
+        }
+        self.unwatch(&child.process);
+        if let Some(events) = &child.events {
+            self.unwatch(events);
+        }
+        for tracked in &child.tracked {
+            self.unwatch(&tracked.process);
+        }
+        Some(child)
+    }
+
+    /// The leader's end has been seen: its pidfd would be ready for ever.
+    pub fn leader_seen(&self, node: NodeId) {
+        if let Some(child) = self.by_node.get(&node) {
+            self.unwatch(&child.process);
+        }
+    }
+
+    /// Watches `cgroup.events` of a child's leaf.
+    pub fn watch_leaf(&mut self, node: NodeId) -> io::Result<()> {
+        let Some(child) = self.by_node.get(&node) else {
+            return Ok(());
+        };
+        let (None, Some(leaf)) = (&child.events, &child.leaf) else {
+            return Ok(());
+        };
+        let events = leaf.events()?;
+        self.watch(&events, node, LEAF, epoll::EventFlags::PRI)?;
+        if let Some(child) = self.by_node.get_mut(&node) {
+            child.events = Some(events);
+        }
+        Ok(())
+    }
+
+    /// Follows another process of a child, unless it is followed already.
+    pub fn track(&mut self, node: NodeId, tracked: Tracked) -> io::Result<()> {
+        let Some(child) = self.by_node.get(&node) else {
+            return Ok(());
+        };
+        let id = tracked.process.id();
+        if child.tracked.iter().any(|t| t.process.id() == id) {
+            return Ok(());
+        }
+        self.watch(&tracked.process, node, TRACKED, epoll::EventFlags::IN)?;
+        if let Some(child) = self.by_node.get_mut(&node) {
+            child.tracked.push(tracked);
+        }
+        Ok(())
+    }
+
+    /// Drops the followed processes of a child that have ended; answers how many are left.
+    pub fn drop_ended(&mut self, node: NodeId) -> usize {
+        let Some(child) = self.by_node.get_mut(&node) else {
+            return 0;
+        };
+        let (ended, alive): (Vec<_>, Vec<_>) = std::mem::take(&mut child.tracked)
+            .into_iter()
+            .partition(|t| t.process.has_exited());
+        child.tracked = alive;
+        let left = child.tracked.len();
+        for tracked in &ended {
+            self.unwatch(&tracked.process);
+        }
+        left
+    }
+
+    fn watch(
+        &self,
+        what: &impl AsFd,
+        node: NodeId,
+        kind: u64,
+        flags: epoll::EventFlags,
+    ) -> io::Result<()> {
+        let data = epoll::EventData::new_u64(node.0 << 2 | kind);
+        epoll::add(self.poll.get_ref(), what, data, flags)?;
+        Ok(())
+    }
+
+    fn unwatch(&self, what: &impl AsFd) {
+        // ENOENT: it was taken out when its end was seen.
+        let _ = epoll::delete(self.poll.get_ref(), what);
+    }
+
+    /// Waits until something is ready and adds all that is to `ready`.
+    pub async fn ready(&self, ready: &mut Vec<Ready>) -> io::Result<()> {
+        loop {
+            let mut guard = self.poll.readable().await?;
+            if self.look(ready)? {
+                return Ok(());
+            }
+            guard.clear_ready();
+        }
+    }
+
+    /// Is anything ready now?
+    fn look(&self, ready: &mut Vec<Ready>) -> io::Result<bool> {
+        let mut events = Vec::with_capacity(64);
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let spare = rustix::buffer::spare_capacity(&mut events);
+        match epoll::wait(self.poll.get_ref(), spare, Some(&now)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        ready.extend(events.iter().map(|event: &epoll::Event| {
+            let data = event.data.u64();
+            let node = NodeId(data >> 2);
+            match data & 3 {
+                LEADER => Ready::Leader(node),
+                LEAF => Ready::Leaf(node),
+                TRACKED => Ready::Tracked(node),
+                _ => Ready::Helper(node),
+            }
+        }));
+        Ok(!events.is_empty())
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.by_node.len()
+    }
+
+    /// None at all.
+    pub fn is_empty(&self) -> bool {
+        self.by_node.is_empty()
+    }
+
+    /// One by its node.
+    pub fn get(&self, node: NodeId) -> Option<&Child> {
+        self.by_node.get(&node)
+    }
+
+    /// One by its node.
+    pub fn get_mut(&mut self, node: NodeId) -> Option<&mut Child> {
+        self.by_node.get_mut(&node)
+    }
+
+    /// The node of a worker.
+    pub fn node_of(&self, id: WorkerId) -> Option<NodeId> {
+        self.by_worker.get(&id).copied()
+    }
+
+    /// One by its worker.
+    pub fn of_worker(&self, id: WorkerId) -> Option<&Child> {
+        self.get(self.node_of(id)?)
+    }
+
+    /// Is this pid one of ours, and whose?
+    pub fn node_of_pid(&self, pid: Pid) -> Option<NodeId> {
+        self.by_pid.get(&pid).copied()
+    }
+
+    /// Every child, by node.
+    pub fn iter(&self) -> impl Iterator<Item = &Child> {
+        self.by_node.values()
+    }
+
+    /// Every node.
+    pub fn nodes(&self) -> Vec<NodeId> {
+        self.by_node.keys().copied().collect()
+    }
+
+    /// How many of a kind.
+    pub fn count_of(&self, kind: KindType) -> u32 {
+        self.by_kind.get(&kind).copied().unwrap_or(0)
+    }
+}

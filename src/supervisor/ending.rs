@@ -1,0 +1,470 @@
+//! From a child's exit or a cancel to the end of the worker: carries out what [`super::step`]
+//! decides, in its order.
+
+use std::time::Duration;
+
+use super::children::Child;
+use super::handle::{CancelReply, CancelState, Change};
+use super::ladder::Act;
+use super::step::{Effect, Event};
+use super::timers::Key;
+use super::{Inner, Supervisor};
+use crate::sys::cgroup::{Leaf, Removed};
+use crate::sys::process::{ProcessRef, signal_group, stat};
+use crate::sys::{clock, wait};
+use crate::worker::{Cancellation, HowKnown, Leftovers, NodeId, Now, Outcome, Pid, Rung, Status};
+
+/// Command names kept of what a leader left.
+const NAMES_MAX: usize = 32;
+/// A leaf that is busy for an instant after its last process has ended is tried again so often.
+const LEAF_TRIES: u32 = 200;
+const LEAF_PAUSE: Duration = Duration::from_millis(10);
+
+impl Supervisor {
+    /// The leader's pidfd is readable. Its status is looked at, not taken: it stays a zombie
+    /// until its group and leaf are swept, so that no signal can reach a recycled id.
+    pub(super) fn leader_ready(&mut self, node: NodeId) {
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
+        match wait::peek(std::os::fd::AsFd::as_fd(&child.process)) {
+            Ok(Some(exit)) => {
+                self.children.leader_seen(node);
+                self.on_event(node, Event::LeaderExited(exit));
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::error!(%error, MUSTER_WORKER = %child.id, "cannot read an exit status");
+                self.children.leader_seen(node);
+            }
+        }
+    }
+
+    pub(super) fn leaf_ready(&mut self, node: NodeId) {
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
+        let populated = child.leaf.as_ref().map(Leaf::populated);
+        // Reading the watched descriptor is what clears its event.
+        if let Some(events) = &child.events {
+            let mut buffer = [0; 128];
+            let _ = rustix::io::pread(events, &mut buffer, 0);
+        }
+        if matches!(populated, Some(Ok(false))) {
+            self.on_event(node, Event::Emptied);
+        }
+    }
+
+    pub(super) fn tracked_ready(&mut self, node: NodeId) {
+        if self.children.drop_ended(node) == 0 {
+            self.want_scan(node);
+        }
+    }
+
+    pub(super) fn tick(&mut self, node: NodeId) {
+        self.on_event(node, Event::Tick);
+    }
+
+    /// Hard deadlines that have passed, on the clock that goes on in suspend.
+    pub(super) fn handle_deadlines(&mut self, now: Now) {
+        while let Some(node) = self.deadlines.pop(now.boot) {
+            if self
+                .children
+                .get(node)
+                .is_some_and(|child| !child.machine.is_stopping())
+            {
+                let by = self.set.me.uid;
+                self.cancel_node(node, by, "deadline exceeded", false);
+            }
+        }
+    }
+
+    /// One event into the machine of a worker, and what it decides carried out.
+    pub(super) fn on_event(&mut self, node: NodeId, event: Event) {
+        let now = clock::now();
+        let Some(child) = self.children.get_mut(node) else {
+            return;
+        };
+        let effects = child.machine.step(event, now.mono);
+        for effect in effects {
+            match effect {
+                Effect::SaveStopping => self.save_stopping(node),
+                Effect::Act(act) => self.act(node, act, now),
+                Effect::Look => self.look(node),
+                Effect::Finish => self.finish(node, now),
+            }
+        }
+        self.follow_up(node, now);
+    }
+
+    /// What follows from a step besides its effects: timers, the row's status, answers due.
+    fn follow_up(&mut self, node: NodeId, now: Now) {
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
+        let (id, due) = (child.id, child.machine.due());
+        let stopping = child.machine.is_stopping();
+        let saving = child.machine.is_saving();
+        self.timers.set(Key::Node(node), due);
+        if stopping
+            && self
+                .registry
+                .get(id)
+                .is_some_and(|row| row.status == Status::Live)
+        {
+            let _ = self
+                .registry
+                .update(id, |row| row.status = Status::Stopping);
+            self.save_lazily(id, now);
+        }
+        if stopping && !saving {
+            self.answer_cancels(node);
+        }
+    }
+
+    /// Starts a worker's ladder, with the reason in the row. No error if one is under way.
+    pub(super) fn cancel_node(&mut self, node: NodeId, by: u32, reason: &str, force: bool) {
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
+        let (id, leader_runs) = (child.id, child.machine.leader_runs());
+        let now = clock::now();
+        let _ = self.registry.update(id, |row| {
+            row.status = Status::Stopping;
+            if row.cancelled.is_none() && leader_runs {
+                let reason = crate::worker::row::clip(reason, 1024);
+                row.cancelled = Some(Cancellation {
+                    by,
+                    reason,
+                    at: now.wall,
+                });
+            }
+        });
+        let _ = self.changes.send(Change::Changed(id));
+        self.on_event(node, Event::Cancel { force });
+    }
+
+    fn save_stopping(&mut self, node: NodeId) {
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
+        let saved = self.save(child.id);
+        self.spawn_inner(async move {
+            Inner::StoppingSaved {
+                node,
+                durable: matches!(saved.await, Ok(Ok(()))),
+            }
+        });
+    }
+
+    pub(super) fn stopping_saved(&mut self, node: NodeId, durable: bool) {
+        if durable {
+            self.durable.insert(node);
+        }
+        self.on_event(node, Event::Saved);
+    }
+
+    fn answer_cancels(&mut self, node: NodeId) {
+        let durable = self.durable.contains(&node);
+        for (reply, answer) in self.cancel_replies.remove(&node).unwrap_or_default() {
+            let _ = reply.send(Ok(CancelReply { durable, ..answer }));
+        }
+    }
+
+    fn act(&mut self, node: NodeId, act: Act, now: Now) {
+        let Some(child) = self.children.get_mut(node) else {
+            return;
+        };
+        if child.processes == 0 {
+            child.processes = u32::try_from(members(child).len()).unwrap_or(u32::MAX);
+            if child.leaf.is_none() {
+                // The snapshot comes before the first signal: afterwards nothing names them.
+                self.want_scan(node);
+            }
+        }
+        let Some(child) = self.children.get_mut(node) else {
+            return;
+        };
+        let id = child.id;
+        match act {
+            Act::Ask => {}
+            Act::Thaw => thaw(child),
+            Act::Group(signal) => report(id, "group", signal_group(child.pgid, signal)),
+            Act::Rest(signal) => signal_rest(child, signal),
+            Act::Kill => {
+                kill_all(child);
+                self.want_scan(node);
+            }
+            Act::Unkillable => self.unkillable(node, now),
+        }
+        if let Some(row) = self.registry.get(id) {
+            super::journal::rung(row, act);
+        }
+    }
+
+    fn unkillable(&mut self, node: NodeId, now: Now) {
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
+        let id = child.id;
+        let _ = self.registry.update(id, |row| {
+            row.rung = Some(Rung::Unkillable);
+            row.note = Some("outlives SIGKILL (uninterruptible sleep?); tried again".to_owned());
+        });
+        self.save_lazily(id, now);
+    }
+
+    /// What is left of a worker whose leader has ended?
+    fn look(&mut self, node: NodeId) {
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
+        if child.leaf.is_none() {
+            self.want_scan(node);
+            return;
+        }
+        // Watched before it is read, or the last event could be missed.
+        if let Err(error) = self.children.watch_leaf(node) {
+            tracing::error!(%error, "cannot watch a leaf");
+        }
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
+        match child.leaf.as_ref().map(Leaf::populated) {
+            Some(Ok(true)) => {
+                let left = members(child);
+                if !left.is_empty() {
+                    self.left(node, &left);
+                }
+            }
+            Some(Ok(false)) | None => self.on_event(node, Event::Emptied),
+            Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+                self.on_event(node, Event::Emptied);
+            }
+            Some(Err(error)) => tracing::error!(%error, "cannot read a leaf"),
+        }
+    }
+
+    /// The leader left these; they go into the row before anything is done about them.
+    pub(super) fn left(&mut self, node: NodeId, left: &[(Pid, String)]) {
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
+        let id = child.id;
+        let _ = self.registry.update(id, |row| {
+            if row.leftovers.count == 0 {
+                row.leftovers = leftovers(left.iter().map(|(_, name)| name.as_str()));
+            }
+        });
+        self.on_event(node, Event::Left);
+    }
+
+    fn finish(&mut self, node: NodeId, now: Now) {
+        let Some(mut child) = self.children.remove(node) else {
+            return;
+        };
+        self.timers.set(Key::Node(node), None);
+        self.deadlines.remove(node);
+        let exit = wait::reap(std::os::fd::AsFd::as_fd(&child.process))
+            .ok()
+            .flatten();
+        let exit = child.machine.exit().or(exit);
+        let outcome = child.machine.outcome().unwrap_or(Outcome::Unknown);
+        let oom = child.leaf.as_ref().is_some_and(|leaf| leaf.oom_kills() > 0);
+        let took = child
+            .machine
+            .ladder_began()
+            .map(|began| now.mono.since(began));
+        let (rung, processes) = (child.machine.rung(), child.processes);
+        let mut runtime_dir = None;
+        let finished = self.registry.finish(child.id, |row| {
+            row.status = Status::Exited;
+            row.outcome = Some(outcome);
+            row.how_known = Some(HowKnown::Waited);
+            row.exit = exit;
+            row.exited = Some(now.wall);
+            row.oom_killed = oom;
+            row.rung = Some(rung);
+            row.took = took;
+            row.processes = processes;
+            runtime_dir = row.runtime_dir.take();
+        });
+        if let Err(error) = finished {
+            tracing::error!(%error, "cannot settle a row");
+        }
+        if let Some(leaf) = child.leaf.take() {
+            self.remove_leaf(leaf, 0, now);
+        }
+        if let Some(dir) = runtime_dir {
+            tokio::task::spawn_blocking(move || std::fs::remove_dir_all(dir));
+        }
+        *self.counters.exits.entry(outcome).or_default() += 1;
+        self.answer_cancels_of_ended(node, outcome);
+        self.durable.remove(&node);
+        self.settle(child.id, std::mem::take(&mut child.waiters));
+        if let Some(row) = self.registry.get(child.id) {
+            super::journal::worker_exited(row);
+        }
+        self.activity.reset(now.mono);
+        self.schedule_sweep(now);
+        self.look_for_idleness(now);
+    }
+
+    fn answer_cancels_of_ended(&mut self, node: NodeId, outcome: Outcome) {
+        for (reply, answer) in self.cancel_replies.remove(&node).unwrap_or_default() {
+            let _ = reply.send(Ok(CancelReply {
+                state: CancelState::Ended,
+                outcome: Some(outcome),
+                durable: true,
+                ..answer
+            }));
+        }
+    }
+
+    pub(super) fn remove_leaf(&mut self, leaf: Leaf, tries: u32, now: Now) {
+        match leaf.remove() {
+            Ok(Removed::Done | Removed::Gone) => {}
+            Ok(Removed::Busy) if tries < LEAF_TRIES => {
+                self.stale_leaves.push((leaf, tries + 1));
+                self.timers
+                    .at_latest(Key::StaleLeaves, now.mono.plus(LEAF_PAUSE));
+            }
+            Ok(Removed::Busy) => {
+                tracing::warn!(leaf = %leaf.path().display(), "a leaf stays busy; left behind");
+            }
+            Err(error) => {
+                tracing::warn!(leaf = %leaf.path().display(), %error, "cannot remove a leaf");
+            }
+        }
+    }
+
+    pub(super) fn remove_stale_leaves(&mut self, now: Now) {
+        for (leaf, tries) in std::mem::take(&mut self.stale_leaves) {
+            self.remove_leaf(leaf, tries, now);
+        }
+    }
+
+    /// Time is up: what is left is killed, and its rows say so.
+    pub(super) fn abandon(&mut self, now: Now) {
+        for node in self.children.nodes() {
+            let Some(child) = self.children.get_mut(node) else {
+                continue;
+            };
+            kill_all(child);
+            let id = child.id;
+            let _ = self.registry.update(id, |row| {
+                row.note = Some("still there when the service had to stop; killed".to_owned());
+            });
+            self.save_lazily(id, now);
+        }
+    }
+}
+
+/// Living processes of a worker besides its ended leader, with their command names.
+fn members(child: &Child) -> Vec<(Pid, String)> {
+    let leader = child.process.id().pid;
+    let runs = child.machine.leader_runs();
+    match &child.leaf {
+        Some(leaf) => leaf
+            .pids()
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|pid| runs || *pid != leader)
+            .filter_map(|pid| Some((pid, stat(pid).ok()?)))
+            .filter(|(_, stat)| stat.state != 'Z')
+            .map(|(pid, stat)| (pid, stat.comm))
+            .collect(),
+        None => {
+            let mut all: Vec<_> = child
+                .tracked
+                .iter()
+                .map(|t| (t.process.id().pid, t.comm.clone()))
+                .collect();
+            if runs {
+                all.push((leader, String::new()));
+            }
+            all
+        }
+    }
+}
+
+/// Names once each, and the count of all.
+pub(super) fn leftovers<'a>(comms: impl Iterator<Item = &'a str>) -> Leftovers {
+    let mut left = Leftovers::default();
+    for comm in comms {
+        left.count = left.count.saturating_add(1);
+        if left.names.len() < NAMES_MAX && !left.names.iter().any(|name| name == comm) {
+            left.names.push(comm.to_owned());
+        }
+    }
+    left
+}
+
+fn thaw(child: &mut Child) {
+    if let Some(leaf) = &child.leaf
+        && (child.frozen || leaf.is_frozen().unwrap_or(false))
+    {
+        child.frozen = false;
+        if let Err(error) = leaf.freeze(false) {
+            tracing::warn!(%error, MUSTER_WORKER = %child.id, "cannot thaw");
+        }
+    }
+}
+
+/// To every process outside the leader's group. A pid counts only if it is still in the leaf
+/// after its pidfd was opened: then the descriptor is that process and no stranger.
+pub(super) fn signal_rest(child: &Child, signal: i32) {
+    let Some(leaf) = &child.leaf else {
+        for tracked in child.tracked.iter().filter(|t| !t.in_group) {
+            report(child.id, "process", tracked.process.signal(signal));
+        }
+        return;
+    };
+    let opened: Vec<ProcessRef> = leaf
+        .pids()
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|pid| !in_group(*pid, child.pgid))
+        .filter_map(|pid| ProcessRef::of_pid(pid).ok())
+        .collect();
+    let still = leaf.pids().unwrap_or_default();
+    for process in opened.iter().filter(|p| still.contains(&p.id().pid)) {
+        report(child.id, "process", process.signal(signal));
+    }
+}
+
+fn in_group(pid: Pid, group: Pid) -> bool {
+    let pid = rustix::process::Pid::from_raw(pid.get());
+    rustix::process::getpgid(pid).is_ok_and(|g| g.as_raw_nonzero().get() == group.get())
+}
+
+pub(super) fn kill_all(child: &Child) {
+    report(child.id, "group", signal_group(child.pgid, libc::SIGKILL));
+    match &child.leaf {
+        Some(leaf) => {
+            if let Err(error) = leaf.kill() {
+                tracing::warn!(%error, MUSTER_WORKER = %child.id, "cgroup.kill failed");
+            }
+        }
+        None => {
+            for tracked in &child.tracked {
+                report(child.id, "process", tracked.process.signal(libc::SIGKILL));
+            }
+        }
+    }
+}
+
+fn report(
+    id: crate::worker::WorkerId,
+    what: &str,
+    result: std::io::Result<crate::sys::process::Delivery>,
+) {
+    use crate::sys::process::Delivery;
+    match result {
+        Ok(Delivery::Sent | Delivery::Gone) => {}
+        Ok(Delivery::Denied) => {
+            tracing::warn!(MUSTER_WORKER = %id, "a {what} of the worker may not be signalled by us");
+        }
+        Err(error) => tracing::warn!(%error, MUSTER_WORKER = %id, "cannot signal a {what}"),
+    }
+}

@@ -1,0 +1,219 @@
+//! What one image of the daemon hands to the next at a re-exec: everything in memory that no
+//! file holds, with the numbers of the descriptors that stay open. Versioned, because the two
+//! images need not be of one release (section 12).
+
+use serde::{Deserialize, Serialize};
+
+use super::step::Machine;
+use crate::worker::{Boot, KindType, Mono, NodeId, Pid, ProcessId, WorkerId};
+
+/// The version this program writes, and the newest it reads.
+pub const VERSION: u32 = 1;
+
+/// A process that is followed one by one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrackedState {
+    /// Who.
+    pub process: ProcessId,
+    /// Its pidfd.
+    pub pidfd: i32,
+    /// Its command name when it was found.
+    pub comm: String,
+    /// It is in the leader's group.
+    pub in_group: bool,
+}
+
+/// One live child.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeState {
+    /// Its number.
+    pub node: NodeId,
+    /// Its row.
+    pub worker: WorkerId,
+    /// Its kind.
+    pub kind: KindType,
+    /// The leader.
+    pub process: ProcessId,
+    /// The leader's pidfd.
+    pub pidfd: i32,
+    /// The leader's process group.
+    pub pgid: Pid,
+    /// Has it a leaf.
+    pub leaf: bool,
+    /// Its machine, with a ladder under way and all.
+    pub machine: Machine,
+    /// Hard deadline.
+    pub deadline: Option<Boot>,
+    /// When its program was executed.
+    pub started: Mono,
+    /// Put on the roll by Adopt.
+    pub adopted: bool,
+    /// Frozen by us.
+    pub frozen: bool,
+    /// Processes seen when the ladder began.
+    pub processes: u32,
+    /// Followed one by one.
+    pub tracked: Vec<TrackedState>,
+    /// The control channel's descriptor, if it has one.
+    #[serde(default)]
+    pub channel: Option<i32>,
+    /// Bytes of a frame that was read by half, base 16.
+    #[serde(default)]
+    pub half_frame: String,
+}
+
+/// All of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handover {
+    /// Of this shape.
+    pub version: u32,
+    /// Release that wrote it, for the log.
+    pub release: String,
+    /// Counts re-executions; the next image is this one plus 1.
+    pub generation: u64,
+    /// The next node's number.
+    pub next_node: NodeId,
+    /// Live children.
+    pub nodes: Vec<NodeState>,
+    /// The state directory's lock.
+    pub lock: i32,
+    /// The listening socket.
+    pub socket: Option<i32>,
+    /// Spawned since the start.
+    pub spawned: u64,
+    /// A drain by call is under way.
+    pub draining: bool,
+}
+
+/// A hand-over that cannot be taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HandoverError {
+    /// From a newer release.
+    #[error("the hand-over has version {0}; this program reads up to {VERSION}")]
+    Newer(u32),
+    /// Not what it should be.
+    #[error("the hand-over cannot be understood: {0}")]
+    Broken(String),
+}
+
+impl Handover {
+    /// As bytes: JSON, which names its fields, so that the next release can add some.
+    pub fn encode(&self) -> Result<Vec<u8>, HandoverError> {
+        serde_json::to_vec(self).map_err(|e| HandoverError::Broken(e.to_string()))
+    }
+
+    /// The version is looked at first: what a newer one means by a field is not guessed.
+    pub fn decode(bytes: &[u8]) -> Result<Self, HandoverError> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+        }
+        let broken = |e: serde_json::Error| HandoverError::Broken(e.to_string());
+        let Versioned { version } = serde_json::from_slice(bytes).map_err(broken)?;
+        if version > VERSION {
+            return Err(HandoverError::Newer(version));
+        }
+        serde_json::from_slice(bytes).map_err(broken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::supervisor::ladder::Plan;
+    use crate::supervisor::step::Event;
+    use crate::worker::LeftoversPolicy;
+
+    fn machine() -> Machine {
+        let plan = Plan {
+            channel: true,
+            grace: Duration::from_millis(5_250),
+            kill_grace: Duration::MAX,
+            stop_signal: 15,
+            unkillable_after: Duration::from_secs(5),
+        };
+        Machine::new(plan, LeftoversPolicy::Wait)
+    }
+
+    fn handover(machine: Machine) -> Handover {
+        let process = ProcessId {
+            pid: Pid::new(4_000_001).unwrap(),
+            start_ticks: u64::MAX,
+            boot_id: "0b6bd4c2-5b4c-4f2e-9d3f-1c1f6a1c2f3a".parse().unwrap(),
+        };
+        let tracked = TrackedState {
+            process,
+            pidfd: 41,
+            comm: "a \"b\"\n".into(),
+            in_group: true,
+        };
+        Handover {
+            version: VERSION,
+            release: "0.1.0".into(),
+            generation: 3,
+            next_node: NodeId(77),
+            nodes: vec![NodeState {
+                node: NodeId(5),
+                worker: WorkerId::from_bits(9),
+                kind: KindType::Think,
+                process,
+                pidfd: 40,
+                pgid: process.pid,
+                leaf: true,
+                machine,
+                deadline: Some(Boot(u64::MAX)),
+                started: Mono(1),
+                adopted: false,
+                frozen: true,
+                processes: 4,
+                tracked: vec![tracked],
+                channel: Some(42),
+                half_frame: "0000ff".into(),
+            }],
+            lock: 20,
+            socket: Some(21),
+            spawned: 500,
+            draining: true,
+        }
+    }
+
+    #[test]
+    fn what_is_handed_over_comes_out_as_it_went_in_at_every_rung() {
+        let mut m = machine();
+        let mut all = vec![handover(m.clone())];
+        for (event, at) in [
+            (Event::Cancel { force: false }, 1),
+            (Event::Saved, 2),
+            (Event::Tick, 10),
+            (Event::Signalled(10), 11),
+            (Event::LeaderExited(crate::worker::Exit::Signal(6)), 12),
+            (Event::Left, 13),
+            (Event::Emptied, 14),
+        ] {
+            m.step(event, Mono(at * 1_000_000_000));
+            all.push(handover(m.clone()));
+        }
+        for handover in all {
+            let bytes = handover.encode().unwrap();
+            assert_eq!(Handover::decode(&bytes), Ok(handover));
+        }
+    }
+
+    #[test]
+    fn a_newer_version_is_refused_before_its_fields_are_read() {
+        assert_eq!(
+            Handover::decode(br#"{"version":2,"nodes":7}"#),
+            Err(HandoverError::Newer(2))
+        );
+        assert!(matches!(
+            Handover::decode(b"{}"),
+            Err(HandoverError::Broken(_))
+        ));
+        assert!(matches!(
+            Handover::decode(b"\x00\x01"),
+            Err(HandoverError::Broken(_))
+        ));
+    }
+}

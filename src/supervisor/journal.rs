@@ -1,0 +1,140 @@
+//! The lines an operator acts on: each event of a worker once, with its fields and MESSAGE_ID.
+
+use super::ladder::Act;
+use crate::log::id;
+use crate::worker::{Exit, HowKnown, Outcome, Row};
+use crate::{service_event, worker_event};
+
+pub(super) fn worker_started(row: &Row) {
+    let pid = row.process.map_or(0, |p| p.pid.get());
+    worker_event!(
+        INFO,
+        id::WORKER_STARTED,
+        row,
+        "worker {} started, pid {pid}",
+        row.id
+    );
+}
+
+pub(super) fn start_failed(row: &Row, why: &str) {
+    worker_event!(
+        WARN,
+        id::START_FAILED,
+        row,
+        "worker {} did not start: {why}",
+        row.id
+    );
+}
+
+/// Each rung with what is done; a delivered signal is told as sent, not as obeyed.
+pub(super) fn rung(row: &Row, act: Act) {
+    let id = row.id;
+    match act {
+        Act::Ask => worker_event!(INFO, id::LADDER_BEGUN, row, "worker {id}: asked to end"),
+        Act::Group(libc::SIGCONT) | Act::Rest(libc::SIGCONT) | Act::Thaw => {}
+        Act::Group(signal) => {
+            worker_event!(
+                INFO,
+                id::LADDER_BEGUN,
+                row,
+                "worker {id}: signal {signal} to its group"
+            );
+        }
+        Act::Rest(signal) => {
+            tracing::debug!(
+                MUSTER_WORKER = id.as_str(),
+                "worker {id}: signal {signal} to the rest"
+            );
+        }
+        Act::Kill => worker_event!(
+            INFO,
+            id::LADDER_BEGUN,
+            row,
+            "worker {id}: SIGKILL to all of it"
+        ),
+        Act::Unkillable => {
+            worker_event!(
+                ERROR,
+                id::UNKILLABLE,
+                row,
+                "worker {id} outlives SIGKILL; tried again"
+            );
+        }
+    }
+}
+
+pub(super) fn worker_exited(row: &Row) {
+    let how = match (row.exit, row.how_known) {
+        (Some(Exit::Code(code)), _) => format!("exit code {code}"),
+        (Some(Exit::Signal(signal)), _) if row.oom_killed => {
+            format!("signal {signal}, out of memory")
+        }
+        (Some(Exit::Signal(signal)), _) => format!("signal {signal}"),
+        (None, how) => how.map_or("unknown", HowKnown::as_str).to_owned(),
+    };
+    let outcome = row.outcome.map_or("unknown", Outcome::as_str);
+    match row.outcome {
+        Some(Outcome::Crashed | Outcome::Unknown) => {
+            let hint = short_life(row);
+            worker_event!(
+                WARN,
+                id::WORKER_EXITED,
+                row,
+                "worker {} {outcome}: {how}{hint}",
+                row.id
+            );
+        }
+        _ => worker_event!(
+            INFO,
+            id::WORKER_EXITED,
+            row,
+            "worker {} {outcome}: {how}",
+            row.id
+        ),
+    }
+    if row.leftovers.count > 0 {
+        let (count, names) = (row.leftovers.count, row.leftovers.names.join(", "));
+        worker_event!(
+            INFO,
+            id::LEFTOVERS_ENDED,
+            row,
+            "worker {} left {count} processes running ({names}); they were ended",
+            row.id
+        );
+    }
+}
+
+/// A start that dies within a second of a signal is most often the sandbox's doing.
+fn short_life(row: &Row) -> &'static str {
+    let (Some(Exit::Signal(_)), Some(started), Some(exited)) = (row.exit, row.started, row.exited)
+    else {
+        return "";
+    };
+    if exited.since(started) < 1_000_000 {
+        " within a second of its start; is a sandbox of the service in its way?"
+    } else {
+        ""
+    }
+}
+
+pub(super) fn row_removed(row: &Row, why: &str) {
+    worker_event!(INFO, id::ROW_REAPED, row, "row of worker {} {why}", row.id);
+}
+
+pub(super) fn found_dead(row: &Row, how: HowKnown) {
+    worker_event!(
+        WARN,
+        id::FOUND_DEAD,
+        row,
+        "worker {} was found dead: {how}",
+        row.id
+    );
+}
+
+pub(super) fn clock_jumped(seconds: i64, rows: usize) {
+    service_event!(
+        WARN,
+        id::CLOCK_JUMPED,
+        "the wall clock jumped forward by {seconds} s; the grace of {rows} rows moves with it"
+    );
+}

@@ -1,0 +1,128 @@
+//! Output files kept to their cap: the oldest part is punched out while the worker writes on.
+//! The daemon is never in the data path; a file may overshoot by what is written in one pause.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fstat, ftruncate, open};
+
+use super::timers::Key;
+use super::{Inner, Supervisor};
+use crate::sys::clock;
+use crate::worker::{Now, WorkerId};
+
+/// Between two looks while a worker writes to a file: the overshoot is what it writes in this.
+pub const PAUSE: Duration = Duration::from_secs(1);
+
+/// Hole punching works on whole blocks; 64 KiB is a multiple of every file system's.
+const BLOCK: u64 = 64 * 1024;
+
+impl Supervisor {
+    /// Sets the next look, where any living worker writes to a file.
+    pub(super) fn schedule_output(&mut self, now: Now) {
+        let any = self.children.iter().any(|c| self.output_of(c.id).is_some());
+        if any {
+            self.timers.at_latest(Key::Output, now.mono.plus(PAUSE));
+        }
+    }
+
+    fn output_of(&self, id: WorkerId) -> Option<PathBuf> {
+        self.registry.get(id)?.output.clone()
+    }
+
+    pub(super) fn cut_output(&mut self, _now: Now) {
+        let files: Vec<(WorkerId, PathBuf)> = self
+            .children
+            .iter()
+            .filter_map(|child| Some((child.id, self.output_of(child.id)?)))
+            .collect();
+        if files.is_empty() {
+            return;
+        }
+        let max = self.set.config.workers.output_max.0;
+        self.spawn_inner(async move {
+            let cut = tokio::task::spawn_blocking(move || {
+                files
+                    .into_iter()
+                    .filter_map(|(id, path)| match cut(&path, max) {
+                        Ok(0) => None,
+                        Ok(dropped) => Some((id, dropped)),
+                        Err(error) => {
+                            tracing::warn!(%error, path = %path.display(), "cannot cut output");
+                            None
+                        }
+                    })
+                    .collect()
+            });
+            Inner::OutputCut(cut.await.unwrap_or_default())
+        });
+    }
+
+    pub(super) fn output_cut(&mut self, cut: Vec<(WorkerId, u64)>) {
+        let now = clock::now();
+        for (id, dropped) in cut {
+            let _ = self.registry.update(id, |row| row.output_dropped = dropped);
+            self.save_lazily(id, now);
+        }
+        self.schedule_output(now);
+    }
+}
+
+/// Punches out what is older than the newest `max` bytes; answers how many bytes are gone from
+/// the file's beginning, 0 if nothing was cut now.
+pub fn cut(path: &Path, max: u64) -> std::io::Result<u64> {
+    let file = open(
+        path,
+        OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+        Mode::empty(),
+    )?;
+    let stat = fstat(&file)?;
+    let size = u64::try_from(stat.st_size).unwrap_or(0);
+    let used = std::fs::File::from(file.try_clone()?).metadata()?.blocks() * 512;
+    if used <= max || size <= max {
+        return Ok(0);
+    }
+    let end = (size - max) / BLOCK * BLOCK;
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    match fallocate(&file, flags, 0, end) {
+        Ok(()) => Ok(end),
+        // No holes on this file system: the writers append, so they go on at the new end.
+        Err(rustix::io::Errno::OPNOTSUPP) => {
+            ftruncate(&file, 0)?;
+            Ok(size)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn the_newest_part_stays_and_the_rest_no_longer_takes_space() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.log");
+        let mut file = std::fs::File::create(&path).unwrap();
+        let line = [b'x'; 1023];
+        for n in 0..4096_u32 {
+            file.write_all(&line).unwrap();
+            file.write_all(&[u8::try_from(n % 251).unwrap()]).unwrap();
+        }
+        file.sync_all().unwrap();
+        let dropped = cut(&path, 1024 * 1024).unwrap();
+        assert_eq!(dropped, 3 * 1024 * 1024);
+        file.sync_all().unwrap();
+        let meta = std::fs::metadata(&path).unwrap();
+        assert_eq!(
+            meta.len(),
+            4 * 1024 * 1024,
+            "the writer's place does not move"
+        );
+        assert!(meta.blocks() * 512 <= 1024 * 1024 + BLOCK);
+        assert_eq!(cut(&path, 1024 * 1024).unwrap(), 0, "nothing is cut twice");
+    }
+}

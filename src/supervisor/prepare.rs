@@ -1,0 +1,316 @@
+//! What a worker needs before its fork: its leaf, its runtime directory, its output file, its
+//! worktree and its environment. Blocking work, done off the loop.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::begin::StartFault;
+use super::handle::{Caller, Stdio};
+use super::{Settings, Supervisor};
+use crate::gc::worktree::owned_worktree;
+use crate::sys::cgroup::Leaf;
+use crate::sys::spawn::{Ids, Image, Rlimit, search};
+use crate::worker::{Limits, Owner, Row, Spec, WorkerId};
+
+/// Everything the preparation is made from.
+pub(super) struct Job {
+    set: Arc<Settings>,
+    id: WorkerId,
+    owner: Owner,
+    groups: Vec<u32>,
+    parent: Option<WorkerId>,
+    trace_id: String,
+    leaf: Option<PathBuf>,
+    spec: Spec,
+    io: Stdio,
+}
+
+/// What was prepared. Undone by [`Prepared::undo`] if the start fails after all.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    image: Option<Image>,
+    pub leaf: Option<Leaf>,
+    pub worktree: Option<PathBuf>,
+    pub worktree_mount: Option<PathBuf>,
+    pub runtime_dir: Option<PathBuf>,
+    pub output: Option<PathBuf>,
+    pub unenforced: Vec<String>,
+}
+
+impl Prepared {
+    pub(super) fn take_image(&mut self) -> Image {
+        self.image.take().unwrap_or_default()
+    }
+
+    /// Takes back what was made for a worker that never came.
+    pub(super) fn undo(self) {
+        if let Some(leaf) = &self.leaf {
+            let _ = leaf.remove();
+        }
+        if let Some(dir) = &self.runtime_dir {
+            let _ = std::fs::remove_dir_all(dir);
+        }
+        if let Some(output) = &self.output {
+            let _ = std::fs::remove_file(output);
+        }
+    }
+}
+
+impl Supervisor {
+    pub(super) fn preparation(&self, row: &Row, spec: Spec, io: Stdio, by: &Caller) -> Job {
+        Job {
+            set: Arc::clone(&self.set),
+            id: row.id,
+            owner: row.owner,
+            groups: if row.owner.uid == by.uid {
+                by.groups.clone()
+            } else {
+                Vec::new()
+            },
+            parent: row.parent,
+            trace_id: row.trace_id.clone(),
+            leaf: self
+                .tree
+                .as_ref()
+                .ok()
+                .map(|tree| tree.leaf_path(&format!("w-{}", row.id))),
+            spec,
+            io,
+        }
+    }
+}
+
+/// Runs the preparation on a blocking thread.
+pub(super) async fn prepare(job: Job) -> Result<Prepared, StartFault> {
+    match tokio::task::spawn_blocking(move || prepare_now(job)).await {
+        Ok(result) => result,
+        Err(error) => Err(fault(
+            "cannot prepare the worker",
+            Path::new(""),
+            &std::io::Error::other(error),
+        )),
+    }
+}
+
+fn fault(what: &str, path: &Path, error: &std::io::Error) -> StartFault {
+    StartFault {
+        errno: error.raw_os_error().unwrap_or(libc::EIO),
+        what: what.to_owned(),
+        path: path.to_string_lossy().into_owned(),
+    }
+}
+
+fn prepare_now(mut job: Job) -> Result<Prepared, StartFault> {
+    let mut prepared = Prepared {
+        image: None,
+        leaf: None,
+        worktree: None,
+        worktree_mount: None,
+        runtime_dir: None,
+        output: None,
+        unenforced: Vec::new(),
+    };
+    match fill(&mut prepared, &mut job) {
+        Ok(image) => {
+            prepared.image = Some(image);
+            Ok(prepared)
+        }
+        Err(fault) => {
+            prepared.undo();
+            Err(fault)
+        }
+    }
+}
+
+fn fill(prepared: &mut Prepared, job: &mut Job) -> Result<Image, StartFault> {
+    own_worktree(prepared, &job.spec)?;
+    match &job.leaf {
+        Some(path) => {
+            let leaf = Leaf::create(path).map_err(|e| fault("cannot make the leaf", path, &e))?;
+            prepared.unenforced = leaf.set_limits(&job.spec.limits);
+            prepared.leaf = Some(leaf);
+        }
+        None => prepared.unenforced = unenforced(&job.spec.limits),
+    }
+    let runtime = job.set.runtime_dir.join("w").join(job.id.as_str());
+    std::fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&runtime)
+        .map_err(|e| fault("cannot make the runtime directory", &runtime, &e))?;
+    if job.owner.uid != job.set.me.uid {
+        std::os::unix::fs::chown(&runtime, Some(job.owner.uid), Some(job.owner.gid))
+            .map_err(|e| fault("cannot hand over the runtime directory", &runtime, &e))?;
+    }
+    prepared.runtime_dir = Some(runtime.clone());
+    let fds = descriptors(prepared, job)?;
+    image(job, &runtime, fds)
+}
+
+/// Which worktree the row owns. A working directory that is not there is left for the child to
+/// complain of, which knows the errno.
+fn own_worktree(prepared: &mut Prepared, spec: &Spec) -> Result<(), StartFault> {
+    if spec.worktree == crate::worker::WorktreeChoice::Auto && spec.cwd.metadata().is_err() {
+        return Ok(());
+    }
+    let owned = owned_worktree(&spec.worktree, &spec.cwd).map_err(|why| StartFault {
+        errno: 0,
+        what: format!("cannot tell which worktree the row owns ({why}):"),
+        path: spec.cwd.to_string_lossy().into_owned(),
+    })?;
+    if let Some(owned) = owned {
+        prepared.worktree = Some(owned.path);
+        prepared.worktree_mount = Some(owned.mount);
+    }
+    Ok(())
+}
+
+/// Standard descriptors: what was passed, else nothing to read and the output file to write.
+fn descriptors(prepared: &mut Prepared, job: &mut Job) -> Result<Vec<(OwnedFd, i32)>, StartFault> {
+    let mut fds = Vec::new();
+    let io = std::mem::take(&mut job.io);
+    if let Some(stdin) = io.stdin {
+        fds.push((stdin, 0));
+    }
+    let clone = |fd: &OwnedFd| {
+        fd.try_clone()
+            .map_err(|e| fault("cannot copy a descriptor", Path::new(""), &e))
+    };
+    let file = match (&io.stdout, &io.stderr) {
+        (Some(_), _) => None,
+        (None, _) => {
+            let path = job
+                .set
+                .state_dir
+                .join("output")
+                .join(format!("{}.log", job.id));
+            // O_APPEND: both outputs and every descendant write at the end, wherever that is.
+            let file = std::fs::OpenOptions::new()
+                .append(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&path)
+                .map_err(|e| fault("cannot make the output file", &path, &e))?;
+            prepared.output = Some(path);
+            Some(OwnedFd::from(file))
+        }
+    };
+    let stdout = match (io.stdout, file) {
+        (Some(fd), _) | (None, Some(fd)) => fd,
+        (None, None) => return Ok(fds),
+    };
+    let stderr = match io.stderr {
+        Some(fd) => fd,
+        None => clone(&stdout)?,
+    };
+    fds.push((stdout, 1));
+    fds.push((stderr, 2));
+    Ok(fds)
+}
+
+fn image(job: &Job, runtime: &Path, fds: Vec<(OwnedFd, i32)>) -> Result<Image, StartFault> {
+    let c = |text: &OsStr| {
+        CString::new(text.as_bytes())
+            .map_err(|e| fault("a NUL byte in", Path::new(text), &std::io::Error::other(e)))
+    };
+    let argv = job
+        .spec
+        .argv
+        .iter()
+        .map(|a| c(a))
+        .collect::<Result<Vec<_>, _>>()?;
+    let env = environment(job, runtime)
+        .iter()
+        .map(|e| c(e))
+        .collect::<Result<Vec<_>, _>>()?;
+    let candidates = argv
+        .first()
+        .map(|program| search(program, &env))
+        .unwrap_or_default();
+    let workers = &job.set.config.workers;
+    let other_user = job.owner.uid != job.set.me.uid;
+    Ok(Image {
+        candidates,
+        cwd: Some(c(job.spec.cwd.as_os_str())?),
+        fds,
+        ids: other_user.then(|| Ids {
+            uid: job.owner.uid,
+            gid: job.owner.gid,
+            groups: job.groups.clone(),
+        }),
+        leaf: job.leaf.clone(),
+        umask: Some(workers.umask.0),
+        rlimits: job
+            .set
+            .nofile
+            .map(|(soft, hard)| Rlimit {
+                resource: libc::RLIMIT_NOFILE,
+                soft,
+                hard,
+            })
+            .into_iter()
+            .collect(),
+        oom_score_adj: Some(workers.oom_score_adj),
+        nice: job.spec.limits.nice,
+        new_session: job.spec.tty,
+        pdeathsig: true,
+        argv,
+        env,
+        ..Image::default()
+    })
+}
+
+/// What no worker may inherit: a message to these sockets would pass as the daemon's own.
+const STRIPPED: [&str; 8] = [
+    "NOTIFY_",
+    "WATCHDOG_",
+    "LISTEN_",
+    "MUSTER_",
+    "FDSTORE",
+    "MAINPID",
+    "CREDENTIALS_DIRECTORY",
+    "MEMORY_PRESSURE_",
+];
+
+fn environment(job: &Job, runtime: &Path) -> Vec<OsString> {
+    let kept = job.spec.env.0.iter().filter(|pair| {
+        !STRIPPED
+            .iter()
+            .any(|prefix| pair.as_bytes().starts_with(prefix.as_bytes()))
+    });
+    let mut env: Vec<OsString> = kept.cloned().collect();
+    let mut set = |name: &str, value: &OsStr| {
+        let prefix = [name.as_bytes(), b"="].concat();
+        env.retain(|pair| !pair.as_bytes().starts_with(&prefix));
+        env.push(OsString::from_vec([&prefix, value.as_bytes()].concat()));
+    };
+    set("MUSTER_WORKER", OsStr::new(job.id.as_str()));
+    set("MUSTER_SOCKET", job.set.socket.as_os_str());
+    set("MUSTER_RUNTIME_DIR", runtime.as_os_str());
+    set("MUSTER_TRACE", OsStr::new(&job.trace_id));
+    if let Some(parent) = job.parent {
+        set("MUSTER_PARENT", OsStr::new(parent.as_str()));
+    }
+    if job.spec.private_tmp || job.set.config.workers.private_tmp {
+        set("TMPDIR", runtime.as_os_str());
+        set("TMUX_TMPDIR", runtime.as_os_str());
+    }
+    env
+}
+
+/// Limits that only a leaf can enforce.
+fn unenforced(limits: &Limits) -> Vec<String> {
+    [
+        ("memory-max", limits.memory_max.is_some()),
+        ("tasks-max", limits.tasks_max.is_some()),
+        ("cpu-weight", limits.cpu_weight.is_some()),
+        ("cpu-max-percent", limits.cpu_max_percent.is_some()),
+    ]
+    .iter()
+    .filter(|(_, asked)| *asked)
+    .map(|(name, _)| (*name).to_owned())
+    .collect()
+}

@@ -1,0 +1,259 @@
+//! Processes that are ours but in no table: orphans the subreaper inherits, and, where there is
+//! no leaf to ask, everything a worker has started. Found by a coalesced look at `/proc` off the
+//! loop, opened by pidfd, waited for one by one.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use super::children::Tracked;
+use super::containment::{Root, attribute};
+use super::step::Event;
+use super::timers::Key;
+use super::{Inner, Supervisor};
+use crate::sys::process::{ProcessRef, Stat, environ_value, own_children, scan};
+use crate::sys::{clock, process, wait};
+use crate::worker::{NodeId, Now, Pid, ProcessId, WorkerId};
+
+/// SIGCHLD gathers company for so long.
+const COALESCE: Duration = Duration::from_millis(50);
+/// Another look after this, where one saw something that had to be left for later.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// What is known between two looks.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    wanted: HashSet<NodeId>,
+    asked: HashSet<NodeId>,
+    running: bool,
+    suspects: HashMap<Pid, NodeId>,
+    unknown: Vec<ProcessRef>,
+}
+
+/// One look.
+#[derive(Debug)]
+pub(super) struct Scan {
+    children: Vec<Pid>,
+    stats: Vec<Stat>,
+    marks: HashMap<Pid, WorkerId>,
+}
+
+impl Supervisor {
+    /// A child of ours has changed state: perhaps a stranger's end.
+    pub(super) fn child_signal(&mut self, now: Now) {
+        self.timers
+            .at_latest(Key::Strangers, now.mono.plus(COALESCE));
+    }
+
+    /// A worker without a leaf has to be looked for, at once.
+    pub(super) fn want_scan(&mut self, node: NodeId) {
+        if self
+            .children
+            .get(node)
+            .is_some_and(|child| child.leaf.is_none())
+        {
+            self.strangers.wanted.insert(node);
+            self.scan();
+        }
+    }
+
+    pub(super) fn scan(&mut self) {
+        if self.strangers.running {
+            return;
+        }
+        self.strangers.running = true;
+        self.strangers.asked = std::mem::take(&mut self.strangers.wanted);
+        self.timers.set(Key::Strangers, None);
+        let whole = self.tree.is_err();
+        self.spawn_inner(async move {
+            let looked = tokio::task::spawn_blocking(move || look(whole)).await;
+            Inner::Scanned(looked.unwrap_or_else(|e| Err(std::io::Error::other(e))))
+        });
+    }
+
+    pub(super) fn scanned(&mut self, looked: std::io::Result<Scan>) {
+        self.strangers.running = false;
+        let asked = std::mem::take(&mut self.strangers.asked);
+        let now = clock::now();
+        let looked = match looked {
+            Ok(looked) => looked,
+            Err(error) => {
+                // Nobody is called dead for a /proc that cannot be read; it is tried again.
+                tracing::warn!(%error, "cannot look for processes");
+                self.strangers.wanted.extend(asked);
+                self.timers
+                    .at_latest(Key::Strangers, now.mono.plus(Duration::from_secs(1)));
+                return;
+            }
+        };
+        self.reap_strangers(&looked, now);
+        if self.tree.is_err() {
+            self.attribute_all(&looked, &asked);
+        }
+        if !self.strangers.wanted.is_empty() {
+            self.scan();
+        }
+    }
+
+    /// Ended children that are in no table. A child just forked is in none either, so one is
+    /// only reaped when every start that was under way when it was first seen has come back.
+    fn reap_strangers(&mut self, looked: &Scan, now: Now) {
+        let first_starting = self
+            .starting
+            .values()
+            .map(|s| s.node)
+            .chain(self.helpers_starting.iter().copied())
+            .min();
+        let unsettled = self.children.next_unused();
+        let mut suspects = HashMap::new();
+        for pid in &looked.children {
+            if self.children.node_of_pid(*pid).is_some()
+                || self
+                    .helpers
+                    .values()
+                    .any(|h| h.started.process.id().pid == *pid)
+            {
+                continue;
+            }
+            let seen = self
+                .strangers
+                .suspects
+                .get(pid)
+                .copied()
+                .unwrap_or(unsettled);
+            if first_starting.is_some_and(|first| first < seen) {
+                suspects.insert(*pid, seen);
+                continue;
+            }
+            if let Ok(process) = ProcessRef::of_pid(*pid)
+                && matches!(wait::reap(std::os::fd::AsFd::as_fd(&process)), Ok(None))
+            {
+                // Alive: its end brings the next SIGCHLD.
+                continue;
+            }
+        }
+        if !suspects.is_empty() {
+            self.timers.at_latest(Key::Strangers, now.mono.plus(AGAIN));
+        }
+        self.strangers.suspects = suspects;
+    }
+
+    fn attribute_all(&mut self, looked: &Scan, asked: &HashSet<NodeId>) {
+        let roots: Vec<Root> = self
+            .children
+            .iter()
+            .map(|child| {
+                let id = child.process.id();
+                Root {
+                    node: child.node,
+                    pid: id.pid,
+                    start_ticks: id.start_ticks,
+                }
+            })
+            .collect();
+        let known: HashMap<Pid, NodeId> = self
+            .children
+            .iter()
+            .flat_map(|child| {
+                child
+                    .tracked
+                    .iter()
+                    .map(|t| (t.process.id().pid, child.node))
+            })
+            .collect();
+        let own = i32::try_from(std::process::id()).unwrap_or(0);
+        let found = attribute(&looked.stats, own, &roots, &known, |stat| {
+            let id = looked.marks.get(&stat.pid)?;
+            self.children.node_of(*id)
+        });
+        self.strangers.unknown = found.unknown.iter().filter_map(open).collect();
+        for node in self.children.nodes() {
+            let members = found.members.get(&node).map_or(&[][..], Vec::as_slice);
+            self.found_members(node, members, asked.contains(&node));
+        }
+    }
+
+    fn found_members(&mut self, node: NodeId, members: &[Stat], asked: bool) {
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
+        if !asked && child.tracked.is_empty() && child.machine.leader_runs() {
+            return;
+        }
+        let pgid = child.pgid.get();
+        for stat in members {
+            let Some(process) = open(stat) else { continue };
+            let tracked = Tracked {
+                process,
+                comm: stat.comm.clone(),
+                in_group: stat.pgrp == pgid,
+            };
+            if let Err(error) = self.children.track(node, tracked) {
+                tracing::error!(%error, "cannot watch a process");
+            }
+        }
+        let left = self.children.drop_ended(node);
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
+        if child.machine.leader_runs() || !asked {
+            return;
+        }
+        if left == 0 {
+            self.on_event(node, Event::Emptied);
+        } else {
+            let left: Vec<_> = child
+                .tracked
+                .iter()
+                .map(|t| (t.process.id().pid, t.comm.clone()))
+                .collect();
+            self.left(node, &left);
+        }
+    }
+
+    /// Orphans of workers that nothing names: shown, and ended at the drain.
+    pub(super) fn unknown_strangers(&self) -> usize {
+        self.strangers
+            .unknown
+            .iter()
+            .filter(|p| !p.has_exited())
+            .count()
+    }
+
+    pub(super) fn kill_unknown_strangers(&self) {
+        for process in &self.strangers.unknown {
+            let _ = process.signal(libc::SIGKILL);
+        }
+    }
+}
+
+fn open(stat: &Stat) -> Option<ProcessRef> {
+    let boot_id = process::boot_id().ok()?;
+    let id = ProcessId {
+        pid: stat.pid,
+        start_ticks: stat.start_ticks,
+        boot_id,
+    };
+    ProcessRef::open(&id).ok()
+}
+
+/// Blocking. `whole`: every process and the marks of our orphans, for hosts without leaves.
+fn look(whole: bool) -> std::io::Result<Scan> {
+    let children = own_children()?;
+    let stats = if whole { scan()? } else { Vec::new() };
+    let own = i32::try_from(std::process::id()).unwrap_or(0);
+    let marks = stats
+        .iter()
+        .filter(|stat| stat.ppid == own)
+        .filter_map(|stat| Some((stat.pid, mark(stat.pid)?)))
+        .collect();
+    Ok(Scan {
+        children,
+        stats,
+        marks,
+    })
+}
+
+fn mark(pid: Pid) -> Option<WorkerId> {
+    let value = environ_value(pid, "MUSTER_WORKER")?;
+    std::str::from_utf8(&value).ok()?.parse().ok()
+}

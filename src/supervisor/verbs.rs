@@ -1,0 +1,425 @@
+//! The calls that read the roll or change one row: who may, which row, what comes of it.
+
+use super::Supervisor;
+use super::handle::{
+    Caller, CancelOptions, CancelReply, CancelState, Command, Ended, ListFilter, Reply, Right,
+    Whom, WorkerView,
+};
+use super::refused::Refused;
+use super::saving::Waiter;
+use super::step::Event;
+use crate::registry::ResolveError;
+use crate::sys::cgroup;
+use crate::sys::process::{Delivery, signal_group, stat};
+use crate::worker::{NodeId, Outcome, Pid, Row, Status, WorkerId};
+
+/// Rows of one page at most.
+pub(super) const PAGE: u32 = 1000;
+
+/// How far up a chain of parents is climbed where no leaf names the worker.
+const CLIMB_MAX: usize = 256;
+
+impl Supervisor {
+    pub(super) fn handle_command(&mut self, command: Command) {
+        match command {
+            Command::Spawn(by, spec, io, reply) => self.spawn(by, *spec, io, reply),
+            Command::Resolve(by, worker, reply) => answer(reply, self.find(&by, &worker)),
+            Command::ByPid(by, pid, reply) => answer(reply, self.by_pid(&by, pid)),
+            Command::List(by, filter, reply) => answer(reply, Ok(self.list(&by, &filter))),
+            Command::View(by, worker, reply) => answer(reply, self.view_of(&by, &worker)),
+            Command::Service(reply) => {
+                let _ = reply.send(self.service_view());
+            }
+            Command::Cancel(by, worker, reason, how, reply) => {
+                self.cancel(&by, &worker, &reason, how, reply);
+            }
+            Command::Wait(by, worker, reply) => self.wait(&by, &worker, reply),
+            Command::Kill(by, worker, whom, signal, reply) => {
+                answer(reply, self.kill_verb(&by, &worker, whom, signal));
+            }
+            Command::Freeze(by, worker, frozen, reply) => {
+                answer(reply, self.freeze(&by, &worker, frozen));
+            }
+            Command::Reap(by, options, reply) => self.reap(&by, options, reply),
+            Command::Hold(by, worker, held, reply) => self.hold(&by, &worker, held, reply),
+            Command::Forget(by, worker, force, reply) => self.forget(&by, &worker, force, reply),
+            Command::Restore(by, worker, reply) => self.restore(&by, worker, reply),
+        }
+    }
+
+    /// Root and the daemon's own user may do everything; others what they were granted.
+    pub(super) fn has(&self, by: &Caller, right: Right) -> bool {
+        by.uid == 0 || by.uid == self.set.me.uid || by.rights.contains(&right)
+    }
+
+    fn owns(by: &Caller, row: &Row) -> bool {
+        by.uid == row.owner.uid
+    }
+
+    /// The row that a text means: the caller's own rows first, then everybody's.
+    fn lookup(&self, by: &Caller, worker: &str) -> Result<WorkerId, Refused> {
+        let refuse = |error| match error {
+            ResolveError::NoSuch => Refused::NoSuchWorker(worker.to_owned()),
+            ResolveError::Ambiguous(candidates) => Refused::Ambiguous {
+                worker: worker.to_owned(),
+                candidates,
+            },
+        };
+        match self.registry.resolve(worker, |row| Self::owns(by, row)) {
+            Err(ResolveError::NoSuch) => self.registry.resolve(worker, |_| true).map_err(refuse),
+            found => found.map_err(refuse),
+        }
+    }
+
+    /// The same, for somebody who wants to see it.
+    fn find(&self, by: &Caller, worker: &str) -> Result<WorkerId, Refused> {
+        let id = self.lookup(by, worker)?;
+        match self.registry.get(id) {
+            Some(row) if Self::owns(by, row) || self.has(by, Right::ListAll) => Ok(id),
+            Some(_) => Err(Refused::NeedsRight(Right::ListAll)),
+            None => Err(Refused::NoSuchWorker(worker.to_owned())),
+        }
+    }
+
+    /// The same, for somebody who wants to change it.
+    pub(super) fn find_to_manage(&self, by: &Caller, worker: &str) -> Result<WorkerId, Refused> {
+        let id = self.lookup(by, worker)?;
+        match self.registry.get(id) {
+            Some(row) if Self::owns(by, row) || self.has(by, Right::ManageAll) => Ok(id),
+            Some(_) => Err(Refused::NeedsRight(Right::ManageAll)),
+            None => Err(Refused::NoSuchWorker(worker.to_owned())),
+        }
+    }
+
+    /// The same, and the row must be one that may be written.
+    pub(super) fn find_to_change(&self, by: &Caller, worker: &str) -> Result<WorkerId, Refused> {
+        let id = self.find_to_manage(by, worker)?;
+        if self.registry.is_read_only(id) {
+            Err(Refused::NewerSchema(id))
+        } else {
+            Ok(id)
+        }
+    }
+
+    fn by_pid(&self, by: &Caller, pid: Pid) -> Result<WorkerId, Refused> {
+        let id = self
+            .worker_of_process(pid)
+            .ok_or_else(|| Refused::NoSuchWorker(format!("process {pid}")))?;
+        self.find(by, id.as_str())
+    }
+
+    /// The worker a process belongs to: told by its leaf; without leaves by the chain of its
+    /// parents, of which each must be older than its child.
+    pub(super) fn worker_of_process(&self, pid: Pid) -> Option<WorkerId> {
+        if let Ok(tree) = &self.tree {
+            let path = cgroup::of_process(pid).ok()?;
+            let id: WorkerId = tree.leaf_name_of(&path)?.strip_prefix("w-")?.parse().ok()?;
+            return self.registry.get(id).map(|row| row.id);
+        }
+        let mut at = stat(pid).ok()?;
+        for _ in 0..CLIMB_MAX {
+            if let Some(child) = self
+                .children
+                .node_of_pid(at.pid)
+                .and_then(|n| self.children.get(n))
+                && child.process.id().start_ticks == at.start_ticks
+            {
+                return Some(child.id);
+            }
+            let parent = stat(Pid::new(at.ppid.into()).ok()?).ok()?;
+            if parent.start_ticks > at.start_ticks {
+                return None;
+            }
+            at = parent;
+        }
+        None
+    }
+
+    fn seen_by(&self, by: &Caller, row: &Row) -> WorkerView {
+        let view = self.view(row);
+        if Self::owns(by, row) || self.has(by, Right::ManageAll) {
+            view
+        } else {
+            view.redacted()
+        }
+    }
+
+    fn view_of(&self, by: &Caller, worker: &str) -> Result<Box<WorkerView>, Refused> {
+        let id = self.find(by, worker)?;
+        let row = self
+            .registry
+            .get(id)
+            .ok_or_else(|| Refused::NoSuchWorker(worker.to_owned()))?;
+        Ok(Box::new(self.seen_by(by, row)))
+    }
+
+    fn list(&self, by: &Caller, filter: &ListFilter) -> Vec<WorkerView> {
+        let limit = if filter.limit == 0 {
+            PAGE
+        } else {
+            filter.limit.min(PAGE)
+        };
+        let all = self.has(by, Right::ListAll);
+        let wanted = |row: &&Row| {
+            (all || Self::owns(by, row))
+                && filter.owner.is_none_or(|uid| row.owner.uid == uid)
+                && match filter.status.as_slice() {
+                    [] => filter.all || !row.status.is_terminal(),
+                    some => some.contains(&row.status),
+                }
+                && filter.kind.as_ref().is_none_or(|kind| {
+                    row.kind.kind_type().as_str() == kind || row.kind.label() == *kind
+                })
+        };
+        self.registry
+            .iter_after(filter.after)
+            .filter(wanted)
+            .take(limit as usize)
+            .map(|row| self.seen_by(by, row))
+            .collect()
+    }
+
+    fn cancel(
+        &mut self,
+        by: &Caller,
+        worker: &str,
+        reason: &str,
+        how: CancelOptions,
+        reply: Reply<CancelReply>,
+    ) {
+        let id = match self.find_to_change(by, worker) {
+            Ok(id) => id,
+            Err(refused) => return answer(reply, Err(refused)),
+        };
+        let reason = if reason.is_empty() {
+            "cancelled"
+        } else {
+            reason
+        };
+        let descendants = if how.keep_descendants {
+            Vec::new()
+        } else {
+            self.cancel_below(id, by.uid, how.now)
+        };
+        let mut found = CancelReply {
+            state: CancelState::Begun,
+            durable: true,
+            descendants,
+            outcome: None,
+        };
+        if let Some(starting) = self.starting.get_mut(&id) {
+            starting.cancel = Some(starting.cancel.unwrap_or(false) || how.now);
+            let now = crate::sys::clock::now();
+            let _ = self.registry.update(id, |row| {
+                row.cancelled
+                    .get_or_insert_with(|| crate::worker::Cancellation {
+                        by: by.uid,
+                        reason: crate::worker::row::clip(reason, 1024),
+                        at: now.wall,
+                    });
+            });
+            found.durable = false;
+            let _ = self.save(id);
+            return answer(reply, Ok(found));
+        }
+        let Some(node) = self.children.node_of(id) else {
+            return answer(reply, self.already_ended(id, found));
+        };
+        let running = self
+            .children
+            .get(node)
+            .is_some_and(|child| child.machine.is_stopping());
+        if running {
+            found.state = CancelState::Running;
+        }
+        self.cancel_replies
+            .entry(node)
+            .or_default()
+            .push((reply, found));
+        self.cancel_node(node, by.uid, reason, how.now);
+    }
+
+    fn already_ended(&self, id: WorkerId, found: CancelReply) -> Result<CancelReply, Refused> {
+        let row = self
+            .registry
+            .get(id)
+            .ok_or_else(|| Refused::NoSuchWorker(id.to_string()))?;
+        if !row.status.is_terminal() {
+            let why = "it is no child of this daemon; the next sweep settles it".to_owned();
+            return Err(Refused::WrongState {
+                id,
+                status: row.status,
+                why,
+            });
+        }
+        Ok(CancelReply {
+            state: CancelState::Ended,
+            outcome: row.outcome,
+            ..found
+        })
+    }
+
+    /// Cancels what a worker has asked for, and what those have.
+    fn cancel_below(&mut self, id: WorkerId, by: u32, force: bool) -> Vec<WorkerId> {
+        let mut found = Vec::new();
+        let mut open = vec![id];
+        while let Some(parent) = open.pop() {
+            let children: Vec<WorkerId> = self.registry.children_of(parent).collect();
+            for child in children {
+                open.push(child);
+                let reason = format!("its parent {parent} was cancelled");
+                if let Some(starting) = self.starting.get_mut(&child) {
+                    starting.cancel = Some(force);
+                } else if let Some(node) = self.children.node_of(child) {
+                    self.cancel_node(node, by, &reason, force);
+                } else {
+                    continue;
+                }
+                found.push(child);
+            }
+        }
+        found
+    }
+
+    fn wait(&mut self, by: &Caller, worker: &str, reply: Waiter) {
+        let id = match self.find_to_manage(by, worker) {
+            Ok(id) => id,
+            Err(refused) => return answer(reply, Err(refused)),
+        };
+        if let Some(node) = self.children.node_of(id)
+            && let Some(child) = self.children.get_mut(node)
+        {
+            child.waiters.push(reply);
+            return;
+        }
+        let Some(row) = self.registry.get(id) else {
+            return answer(reply, Err(Refused::NoSuchWorker(worker.to_owned())));
+        };
+        if let Some(starting) = self.starting.get_mut(&id) {
+            starting.waiters.push(reply);
+            return;
+        }
+        if !row.status.is_terminal() {
+            let why = "it is not ours to wait for yet; ask again after the next sweep".to_owned();
+            return answer(
+                reply,
+                Err(Refused::WrongState {
+                    id,
+                    status: row.status,
+                    why,
+                }),
+            );
+        }
+        let outcome = row.outcome.unwrap_or(Outcome::Unknown);
+        answer(
+            reply,
+            Ok(Ended {
+                outcome,
+                view: Box::new(self.view(row)),
+            }),
+        );
+    }
+
+    fn running(&self, by: &Caller, worker: &str) -> Result<(WorkerId, NodeId), Refused> {
+        let id = self.find_to_change(by, worker)?;
+        match (self.children.node_of(id), self.registry.get(id)) {
+            (Some(node), _) => Ok((id, node)),
+            (None, Some(row)) => Err(Refused::WrongState {
+                id,
+                status: row.status,
+                why: "it has no running process".to_owned(),
+            }),
+            (None, None) => Err(Refused::NoSuchWorker(worker.to_owned())),
+        }
+    }
+
+    fn kill_verb(
+        &mut self,
+        by: &Caller,
+        worker: &str,
+        whom: Whom,
+        signal: i32,
+    ) -> Result<(), Refused> {
+        if !(1..=64).contains(&signal) {
+            return Err(Refused::InvalidArgs(format!(
+                "{signal} is no signal number (1 to 64)"
+            )));
+        }
+        let (id, node) = self.running(by, worker)?;
+        self.on_event(node, Event::Signalled(signal));
+        let Some(child) = self.children.get(node) else {
+            return Ok(());
+        };
+        let sent = match whom {
+            Whom::Leader => child.process.signal(signal),
+            Whom::Group => signal_group(child.pgid, signal),
+            Whom::All if signal == libc::SIGKILL => {
+                super::ending::kill_all(child);
+                Ok(Delivery::Sent)
+            }
+            Whom::All => {
+                super::ending::signal_rest(child, signal);
+                signal_group(child.pgid, signal)
+            }
+        };
+        match sent {
+            Ok(Delivery::Sent) => Ok(()),
+            Ok(Delivery::Gone) => Err(Refused::WrongState {
+                id,
+                status: Status::Stopping,
+                why: "the process has ended already".to_owned(),
+            }),
+            Ok(Delivery::Denied) => Err(Refused::Io(
+                "the kernel does not let us signal it (EPERM)".to_owned(),
+            )),
+            Err(error) => Err(Refused::Io(format!("cannot signal worker {id}: {error}"))),
+        }
+    }
+
+    fn freeze(&mut self, by: &Caller, worker: &str, frozen: bool) -> Result<(), Refused> {
+        let (id, node) = self.running(by, worker)?;
+        let Some(child) = self.children.get_mut(node) else {
+            return Ok(());
+        };
+        let Some(leaf) = &child.leaf else {
+            return Err(Refused::NotSupported(
+                "freezing needs a writable cgroup2".to_owned(),
+            ));
+        };
+        if frozen && child.machine.is_stopping() {
+            return Err(Refused::WrongState {
+                id,
+                status: Status::Stopping,
+                why: "it is being ended".to_owned(),
+            });
+        }
+        leaf.freeze(frozen)
+            .map_err(|e| Refused::Io(format!("cannot freeze worker {id}: {e}")))?;
+        child.frozen = frozen;
+        let _ = self.changes.send(super::handle::Change::Changed(id));
+        Ok(())
+    }
+
+    fn hold(&mut self, by: &Caller, worker: &str, held: bool, reply: Reply<()>) {
+        let id = match self.find_to_change(by, worker) {
+            Ok(id) => id,
+            Err(refused) => return answer(reply, Err(refused)),
+        };
+        let _ = self.registry.update(id, |row| row.held = held);
+        let _ = self.changes.send(super::handle::Change::Changed(id));
+        let saved = self.save(id);
+        self.schedule_sweep(crate::sys::clock::now());
+        tokio::spawn(async move {
+            let result = match saved.await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(error)) => Err(Refused::DiskFull(error.to_string())),
+                Err(_) => Err(Refused::ShuttingDown),
+            };
+            let _ = reply.send(result);
+        });
+    }
+}
+
+pub(super) fn answer<T>(reply: Reply<T>, result: Result<T, Refused>) {
+    let _ = reply.send(result);
+}

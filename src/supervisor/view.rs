@@ -1,0 +1,182 @@
+//! A row and what the table knows of it, as callers see it.
+
+use super::Supervisor;
+use super::handle::{ServiceView, WorkerView};
+use crate::registry::writer::Health as DiskHealth;
+use crate::sys::clock;
+use crate::worker::{Boot, Health, KindType, Mono, Now, Row, Status, Timestamp};
+
+impl Supervisor {
+    pub(super) fn view(&self, row: &Row) -> WorkerView {
+        let now = clock::now();
+        let child = self.children.of_worker(row.id);
+        let newer = self.registry.entry(row.id).and_then(|e| e.newer_schema());
+        let rung = match child {
+            Some(child) if child.machine.is_stopping() => Some(child.machine.rung()),
+            Some(_) => None,
+            None => row.rung,
+        };
+        let next = child.and_then(|child| child.machine.due());
+        WorkerView {
+            id: row.id,
+            name: row.name.clone(),
+            kind: row.kind.label(),
+            kind_fields: row.kind.clone(),
+            node: child.map(|c| c.node),
+            status: row.status,
+            health: child.map(|c| self.health(c, now)),
+            status_text: String::new(),
+            owner: row.owner,
+            pid: row.process.filter(|_| child.is_some()).map(|p| p.pid.get()),
+            parent: row.parent,
+            depth: row.depth,
+            trace_id: row.trace_id.clone(),
+            argv: row
+                .argv
+                .iter()
+                .map(|a| a.to_string_lossy().into_owned())
+                .collect(),
+            cwd: row.cwd.to_string_lossy().into_owned(),
+            worktree: row
+                .worktree
+                .as_ref()
+                .map(|w| w.to_string_lossy().into_owned()),
+            control_group: row.leaf.clone().filter(|_| child.is_some()),
+            created: row.created,
+            started: row.started,
+            exited: row.exited,
+            age_ms: age_ms(row, child.map(|c| c.started), now),
+            deadline: child
+                .and_then(|c| c.deadline)
+                .map(|at| wall_of_boot(at, now)),
+            outcome: row.outcome,
+            how_known: row.how_known,
+            exit: row.exit,
+            oom_killed: row.oom_killed,
+            rung,
+            next_rung: next.map(|at| wall_of_mono(at, now)),
+            unkillable: rung == Some(crate::worker::Rung::Unkillable) && child.is_some(),
+            took_usec: row
+                .took
+                .map(|t| u64::try_from(t.as_micros()).unwrap_or(u64::MAX)),
+            processes: child.map_or(row.processes, |c| c.processes),
+            note: row.note.clone(),
+            cancelled: row.cancelled.clone(),
+            settled: row.settled,
+            held: row.held,
+            attended: false,
+            adopted: row.adopted,
+            tokens: row.tokens,
+            restarts: row.restarts,
+            reservation: row.kind.reservation(),
+            leftovers: row.leftovers.clone(),
+            limits: row.limits,
+            unenforced: Vec::new(),
+            output: row.output.clone(),
+            output_dropped: row.output_dropped,
+            read_only: newer.map(|schema| format!("written by a newer musterd (schema {schema})")),
+            generation: row.generation,
+        }
+    }
+
+    fn health(&self, child: &super::children::Child, now: Now) -> Health {
+        let terms = super::liveness::Terms {
+            deadline: child.deadline,
+            progress: self.set.config.liveness.progress,
+            pong: None,
+        };
+        let seen = super::liveness::Seen {
+            ended: !child.machine.leader_runs(),
+            progress: child.started,
+            pong: child.started,
+            frozen: child.frozen,
+        };
+        super::liveness::classify(&terms, &seen, now)
+    }
+
+    pub(super) fn service_view(&self) -> ServiceView {
+        let mut degraded = self.degraded.clone();
+        if let DiskHealth::Degraded(why) = &*self.writer.health().borrow() {
+            degraded.push(format!(
+                "state directory: {why}; no new workers until it is written"
+            ));
+        }
+        match self.unknown_strangers() {
+            0 => {}
+            n => degraded.push(format!(
+                "{n} orphaned processes that no worker can be named for"
+            )),
+        }
+        ServiceView {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            generation: self.set.generation,
+            state: if self.drain.is_some() {
+                "draining"
+            } else {
+                "running"
+            }
+            .to_owned(),
+            containment: match &self.tree {
+                Ok(_) => "cgroup".to_owned(),
+                Err(why) => format!("weak: {why}"),
+            },
+            degraded,
+            n_workers: u32::try_from(self.children.len()).unwrap_or(u32::MAX),
+            n_rows: u32::try_from(self.registry.len()).unwrap_or(u32::MAX),
+            n_quarantined: self.quarantined,
+            by_status: self
+                .registry
+                .counts()
+                .map(|(s, n)| (s.to_string(), n))
+                .collect(),
+            by_kind: KindType::ALL
+                .iter()
+                .map(|kind| (kind.to_string(), u64::from(self.children.count_of(*kind))))
+                .collect(),
+            grace_usec: u64::try_from(self.set.config.gc.grace.as_micros()).unwrap_or(u64::MAX),
+            started: self.started,
+            last_reap: self.last_reap,
+            state_dir: self.set.state_dir.clone(),
+            spawned: self.counters.spawned,
+            exits: crate::worker::Outcome::ALL
+                .iter()
+                .map(|o| {
+                    (
+                        o.to_string(),
+                        self.counters.exits.get(o).copied().unwrap_or(0),
+                    )
+                })
+                .collect(),
+        }
+    }
+}
+
+/// Live workers by the monotonic clock; ended ones by what the row says.
+fn age_ms(row: &Row, started: Option<Mono>, now: Now) -> u64 {
+    if let Some(started) = started {
+        return u64::try_from(now.mono.since(started).as_millis()).unwrap_or(u64::MAX);
+    }
+    let Some(start) = row.started else { return 0 };
+    let end = if row.status == Status::Live {
+        now.wall
+    } else {
+        row.exited.unwrap_or(now.wall)
+    };
+    u64::try_from(end.since(start) / 1000).unwrap_or(0)
+}
+
+fn wall_of_mono(at: Mono, now: Now) -> Timestamp {
+    wall(at.since(now.mono), now.mono.since(at), now)
+}
+
+fn wall_of_boot(at: Boot, now: Now) -> Timestamp {
+    wall(at.since(now.boot), now.boot.since(at), now)
+}
+
+fn wall(ahead: std::time::Duration, behind: std::time::Duration, now: Now) -> Timestamp {
+    let micros = |d: std::time::Duration| i64::try_from(d.as_micros()).unwrap_or(i64::MAX);
+    now.wall
+        .plus(micros(ahead))
+        .plus(micros(behind).saturating_neg())
+}

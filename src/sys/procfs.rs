@@ -1,0 +1,177 @@
+//! Reading `/proc` (proc_pid_stat(5)): stat lines, environments, children. Blocking; a scan of
+//! a busy machine takes tens of milliseconds, so it is done off the event loop.
+
+use std::io::{self, Read};
+
+use crate::worker::Pid;
+
+/// Most of an environment that is looked at, bytes.
+const ENVIRON_MAX: u64 = 4 << 20;
+
+/// What `/proc/PID/stat` tells of a process. Times are in clock ticks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// Field 1.
+    pub pid: Pid,
+    /// Field 2 without its parentheses; bytes that are not UTF-8 replaced.
+    pub comm: String,
+    /// Field 3. `Z` does not mean dead: other threads of a zombie leader may run.
+    pub state: char,
+    /// Field 4; 0 for what has none in this pid namespace.
+    pub ppid: i32,
+    /// Field 5.
+    pub pgrp: i32,
+    /// Field 6.
+    pub session: i32,
+    /// Fields 14 and 15, user and system time of its own.
+    pub cpu_ticks: u64,
+    /// Field 19.
+    pub nice: i32,
+    /// Field 20.
+    pub threads: u32,
+    /// Field 22, since boot.
+    pub start_ticks: u64,
+}
+
+/// Reads one process. `NotFound` if it is gone or hidden.
+pub fn stat(pid: Pid) -> io::Result<Stat> {
+    let mut text = Vec::with_capacity(512);
+    match std::fs::File::open(format!("/proc/{pid}/stat"))
+        .and_then(|mut file| file.read_to_end(&mut text))
+    {
+        // The process ended between open and read.
+        Err(e) if e.raw_os_error() == Some(libc::ESRCH) => {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        other => other?,
+    };
+    parse(pid, &text).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("/proc/{pid}/stat is not understood"),
+        )
+    })
+}
+
+/// The command name may hold anything, also `) ` and newlines: it ends at the last `)`.
+fn parse(pid: Pid, text: &[u8]) -> Option<Stat> {
+    let open = text.iter().position(|b| *b == b'(')?;
+    let close = text.iter().rposition(|b| *b == b')')?;
+    let comm = text.get(open + 1..close)?;
+    let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    // A line cut off within field 22 would pass for other ticks: there must be more after it.
+    fields.get(20)?;
+    // fields[0] is field 3.
+    let field = |number: usize| fields.get(number - 3).copied();
+    let time = |number: usize| field(number)?.parse::<u64>().ok();
+    Some(Stat {
+        pid,
+        comm: String::from_utf8_lossy(comm).into_owned(),
+        state: field(3)?.chars().next()?,
+        ppid: field(4)?.parse().ok()?,
+        pgrp: field(5)?.parse().ok()?,
+        session: field(6)?.parse().ok()?,
+        cpu_ticks: time(14)?.saturating_add(time(15)?),
+        nice: field(19)?.parse().ok()?,
+        threads: field(20)?.parse().ok()?,
+        start_ticks: time(22)?,
+    })
+}
+
+/// Every process but init and this one. What vanishes meanwhile is skipped; a stat line that
+/// cannot be read or understood is an error, since a gap would look like a death.
+pub fn scan() -> io::Result<Vec<Stat>> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let pid = name.to_str().and_then(|name| name.parse::<i64>().ok());
+        let Some(Ok(pid)) = pid.map(Pid::new) else {
+            continue;
+        };
+        match stat(pid) {
+            Ok(stat) => all.push(stat),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(all)
+}
+
+/// The value of one variable in the environment a process was started with. `None` if it is
+/// not there or not readable by us.
+pub fn environ_value(pid: Pid, name: &str) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    let file = std::fs::File::open(format!("/proc/{pid}/environ")).ok()?;
+    file.take(ENVIRON_MAX).read_to_end(&mut text).ok()?;
+    text.split(|b| *b == 0).find_map(|entry| {
+        let value = entry.strip_prefix(name.as_bytes())?;
+        value.strip_prefix(b"=").map(<[u8]>::to_vec)
+    })
+}
+
+/// Our children, ended ones that nobody waited for included. From
+/// `/proc/self/task/*/children` (children belong to threads), or by a scan where the kernel
+/// has no such file.
+pub fn own_children() -> io::Result<Vec<Pid>> {
+    let mut children = Vec::new();
+    for task in std::fs::read_dir("/proc/self/task")? {
+        match std::fs::read_to_string(task?.path().join("children")) {
+            Ok(text) => children.extend(
+                text.split_ascii_whitespace()
+                    .filter_map(|pid| Pid::new(pid.parse().ok()?).ok()),
+            ),
+            // Either that thread ended or the kernel was built without these files.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                if !std::path::Path::new("/proc/self/task")
+                    .join(std::process::id().to_string())
+                    .join("children")
+                    .exists()
+                {
+                    return children_by_scan();
+                }
+            }
+            Err(e) if e.raw_os_error() == Some(libc::ESRCH) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(children)
+}
+
+fn children_by_scan() -> io::Result<Vec<Pid>> {
+    let own = i32::try_from(std::process::id()).map_err(io::Error::other)?;
+    let all = scan()?.into_iter().filter(|stat| stat.ppid == own);
+    Ok(all.map(|stat| stat.pid).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REST: &str = "S 7 8 9 0 -1 4194560 100 0 0 0 12 30 0 0 20 -5 3 0 987654 1000 50 0";
+
+    #[test]
+    fn a_command_name_may_hold_what_the_format_uses() {
+        let pid = Pid::new(4000).unwrap();
+        for comm in ["sleep", "a) R 1 1 (", "", ") ", "two\nlines", "((("] {
+            let line = format!("4000 ({comm}) {REST}\n");
+            let stat = parse(pid, line.as_bytes()).unwrap();
+            assert_eq!(stat.comm, comm);
+            assert_eq!(
+                (stat.state, stat.ppid, stat.pgrp, stat.session),
+                ('S', 7, 8, 9)
+            );
+            assert_eq!((stat.cpu_ticks, stat.nice, stat.threads), (42, -5, 3));
+            assert_eq!(stat.start_ticks, 987_654);
+        }
+    }
+
+    #[test]
+    fn half_a_line_is_not_understood() {
+        let pid = Pid::new(4000).unwrap();
+        let line = format!("4000 (x) {REST}");
+        for end in 0..line.len() - 12 {
+            assert_eq!(parse(pid, &line.as_bytes()[..end]), None, "{end}");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! End-to-end tests: the real programs, real processes, a real git, a private daemon.
+//!
+//! Each test has a world of its own (`support`). They run as root and as an ordinary user; as
+//! root, and where a cgroup2 can be written, also with workers in leaves.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test's name is its documentation, and a panic its verdict"
+)]
+
+mod support;
+
+mod admission;
+mod bad_input;
+mod burst;
+mod collecting;
+mod daemon_death;
+mod endings;
+mod environment;
+mod hostile;
+mod output;
+mod sick_disk;
+mod state_files;
