@@ -188,7 +188,7 @@ pub struct ListArgs {
     /// Only of this kind (a kind or a label)
     #[arg(long, value_name = "KIND")]
     pub kind: Option<String>,
-    /// Ids or names; `*` and `?` match any characters
+    /// Ids, names or kinds; `*` and `?` match any characters
     #[arg(value_name = "PATTERN")]
     pub patterns: Vec<String>,
 }
