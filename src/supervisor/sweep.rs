@@ -290,13 +290,7 @@ impl Supervisor {
             }
             Purpose::Reap { by, options, reply } => {
                 let (rows, saved) = self.carry_out(verdicts, options.dry_run, now);
-                let limit = if options.limit == 0 {
-                    PAGE
-                } else {
-                    options.limit.min(PAGE)
-                };
-                let report =
-                    Report::new(options.dry_run, rows, errors, limit as usize, options.after);
+                let report = page(&options, rows.clone(), errors.clone());
                 if !options.dry_run {
                     self.sweeps.last = report.more.then_some((by, rows, errors));
                     self.last_reap = Some(now.wall);
