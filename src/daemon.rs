@@ -21,10 +21,10 @@ use crate::config::{Cgroup, Config, Paths};
 use crate::dbus::{Limits, NoPolkit, Server, bus};
 use crate::error::{Fault, exit};
 use crate::log::{Log, Target, id};
+use crate::places::{self, Real};
 use crate::registry::Registry;
 use crate::registry::store::Store;
 use crate::registry::writer::Writer;
-use crate::places::{self, Real};
 use crate::service_event;
 use crate::supervisor::reconcile::reconcile;
 use crate::supervisor::signals::Signals;
@@ -44,7 +44,11 @@ const SYSTEM_RUNTIME: &str = "/run/musterd";
 
 /// The command line of `musterd`.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "musterd", version, about = "Calls the roll of the agent workers on this machine")]
+#[command(
+    name = "musterd",
+    version,
+    about = "Calls the roll of the agent workers on this machine"
+)]
 pub struct Options {
     /// A private daemon for this user, under a guardian that outlives it
     #[arg(long)]
@@ -87,7 +91,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(options) => options,
         Err(error) => {
             let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
+            return ExitCode::from(if error.use_stderr() {
+                exit::USAGE
+            } else {
+                exit::OK
+            });
         }
     };
     if !options.embedded {
@@ -129,10 +137,13 @@ struct Ground {
 fn try_run(options: &Options, guardian: Option<DaemonSide>) -> Result<(), Fault> {
     signals::block_all().map_err(|e| Fault::Other(format!("cannot block signals: {e}")))?;
     // The descriptor to say "ready" on must not be taken for a free number.
-    let ready = options.ready_fd.map(crate::sys::fdslots::inherited).transpose();
+    let ready = options
+        .ready_fd
+        .map(crate::sys::fdslots::inherited)
+        .transpose();
     let ready = ready.map_err(|e| Fault::Usage(format!("--ready-fd: {e}")))?;
-    let slots = Slots::reserve()
-        .map_err(|e| Fault::Other(format!("cannot reserve descriptors: {e}")))?;
+    let slots =
+        Slots::reserve().map_err(|e| Fault::Other(format!("cannot reserve descriptors: {e}")))?;
     let config = load_config(options)?;
     let log = Log::start(options.log, config.log.level)
         .map_err(|e| Fault::Other(format!("cannot start the log: {e}")))?;
@@ -145,7 +156,10 @@ fn try_run(options: &Options, guardian: Option<DaemonSide>) -> Result<(), Fault>
 }
 
 fn load_config(options: &Options) -> Result<Config, Fault> {
-    let root = options.config_root.clone().or_else(|| places::config_root(&Real));
+    let root = options
+        .config_root
+        .clone()
+        .or_else(|| places::config_root(&Real));
     let paths = match (is_user(options), root) {
         (true, root) => {
             let home = root.or_else(|| places::config_home(&Real));
@@ -203,7 +217,10 @@ fn ground(
         .filter(|mark| process::boot_id().is_ok_and(|boot| boot == mark.boot_id))
         .map(|mark| mark.wall_minus_boot_usec);
     clear_runtime(&runtime_dir, me)?;
-    let socket = options.socket.clone().unwrap_or_else(|| runtime_dir.join("sock"));
+    let socket = options
+        .socket
+        .clone()
+        .unwrap_or_else(|| runtime_dir.join("sock"));
     let idle = options.idle_exit.unwrap_or(config.service.idle_exit);
     let set = Settings {
         socket,
@@ -215,7 +232,17 @@ fn ground(
         generation: 1,
         config,
     };
-    Ok(Ground { set, store, registry, tree, prefix, quarantined, degraded, clock, _lock: lock })
+    Ok(Ground {
+        set,
+        store,
+        registry,
+        tree,
+        prefix,
+        quarantined,
+        degraded,
+        clock,
+        _lock: lock,
+    })
 }
 
 fn own_tree(choice: &Choice, name: &str) -> Result<Tree, String> {
@@ -242,9 +269,10 @@ fn end_old_runs(tree: &Tree, prefix: &str) {
 
 fn lock_fault(error: LockError, dir: &Path) -> Fault {
     match error {
-        LockError::Held { pid: Some(pid), .. } => {
-            Fault::AlreadyRunning { dir: dir.to_owned(), pid }
-        }
+        LockError::Held { pid: Some(pid), .. } => Fault::AlreadyRunning {
+            dir: dir.to_owned(),
+            pid,
+        },
         other => Fault::Other(other.to_string()),
     }
 }
@@ -252,16 +280,28 @@ fn lock_fault(error: LockError, dir: &Path) -> Fault {
 /// State and runtime directory: as told, else as the specification says.
 fn directories(options: &Options) -> Result<(PathBuf, PathBuf), Fault> {
     if !is_user(options) {
-        let state = options.state_dir.clone().unwrap_or_else(|| SYSTEM_STATE.into());
-        let runtime = options.runtime_dir.clone().unwrap_or_else(|| SYSTEM_RUNTIME.into());
+        let state = options
+            .state_dir
+            .clone()
+            .unwrap_or_else(|| SYSTEM_STATE.into());
+        let runtime = options
+            .runtime_dir
+            .clone()
+            .unwrap_or_else(|| SYSTEM_RUNTIME.into());
         return Ok((state, runtime));
     }
     let own = places::private(&Real);
     let own = |given: &Option<PathBuf>, part: fn(places::Private) -> PathBuf| match given {
         Some(path) => Ok(path.clone()),
-        None => own.clone().map(part).map_err(|e| Fault::Usage(e.to_string())),
+        None => own
+            .clone()
+            .map(part)
+            .map_err(|e| Fault::Usage(e.to_string())),
     };
-    Ok((own(&options.state_dir, |p| p.state)?, own(&options.runtime_dir, |p| p.runtime)?))
+    Ok((
+        own(&options.state_dir, |p| p.state)?,
+        own(&options.runtime_dir, |p| p.runtime)?,
+    ))
 }
 
 /// Made if missing; refused if somebody else could put something into it.
@@ -308,7 +348,11 @@ fn run_prefix(state_dir: &Path, me: Owner) -> String {
 
 /// Names one life of the daemon: a guardian that is late must not strike the next one's workers.
 fn own_mark() -> String {
-    format!("{}-{:x}", std::process::id(), crate::sys::clock::now().boot.0)
+    format!(
+        "{}-{:x}",
+        std::process::id(),
+        crate::sys::clock::now().boot.0
+    )
 }
 
 fn load(store: &Store, degraded: &mut Vec<String>) -> Result<(Registry, u32), Fault> {
@@ -353,7 +397,9 @@ fn serve(
         })
         .map_err(|e| Fault::Other(format!("cannot start the event loop: {e}")))?;
     main_thread(jobs);
-    thread.join().unwrap_or_else(|_| Err(Fault::Other("the event loop died".to_owned())))
+    thread
+        .join()
+        .unwrap_or_else(|_| Err(Fault::Other("the event loop died".to_owned())))
 }
 
 fn run_loop(
@@ -380,7 +426,8 @@ async fn run_service(
     forker: Forker,
     ready: Option<OwnedFd>,
 ) -> Result<(), Fault> {
-    let io = |what: &'static str| move |e: std::io::Error| Fault::Other(format!("cannot {what}: {e}"));
+    let io =
+        |what: &'static str| move |e: std::io::Error| Fault::Other(format!("cannot {what}: {e}"));
     let found = reconcile(&mut ground.registry);
     ground.degraded.extend(found.errors);
     if let Ok(tree) = &ground.tree {
@@ -421,14 +468,16 @@ async fn run_service(
     }
     service_event!(INFO, id::STARTED, "serving on {}", socket.display());
     say_ready(ready);
-    let stopped = running.await.map_err(|e| Fault::Other(format!("the supervisor died: {e}")))?;
+    let stopped = running
+        .await
+        .map_err(|e| Fault::Other(format!("the supervisor died: {e}")))?;
     let _ = std::fs::remove_file(&socket);
     let _ = tokio::task::spawn_blocking(move || writer.stop()).await;
     match stopped {
         Stopped::Drained | Stopped::Idle => Ok(()),
-        Stopped::Abandoned(left) => {
-            Err(Fault::Other(format!("{left} workers did not end in time and were killed")))
-        }
+        Stopped::Abandoned(left) => Err(Fault::Other(format!(
+            "{left} workers did not end in time and were killed"
+        ))),
     }
 }
 
@@ -440,7 +489,8 @@ fn bind(socket: &Path) -> Result<tokio::net::UnixListener, Fault> {
         }
         _ => {}
     }
-    let listener = tokio::net::UnixListener::bind(socket).map_err(Fault::io("listen on", socket))?;
+    let listener =
+        tokio::net::UnixListener::bind(socket).map_err(Fault::io("listen on", socket))?;
     std::fs::set_permissions(socket, Permissions::from_mode(0o600))
         .map_err(Fault::io("close to others", socket))?;
     Ok(listener)

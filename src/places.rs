@@ -40,7 +40,8 @@ impl System for Real {
     }
 
     fn is_own_dir(&self, path: &Path) -> bool {
-        std::fs::symlink_metadata(path).is_ok_and(|m| m.is_dir() && m.uid() == rustix::process::geteuid().as_raw())
+        std::fs::symlink_metadata(path)
+            .is_ok_and(|m| m.is_dir() && m.uid() == rustix::process::geteuid().as_raw())
     }
 }
 

@@ -42,7 +42,7 @@ pub struct Global {
     /// Talk to the system's daemon over the system bus
     #[arg(long, global = true, group = "daemon")]
     pub system: bool,
-    /// Talk to the user service's daemon over the session bus
+    /// Talk to this user's daemon: the user service, or a private one
     #[arg(long, global = true, group = "daemon")]
     pub user: bool,
     /// Talk to the daemon over the bus at this D-Bus address
@@ -188,7 +188,7 @@ pub struct ListArgs {
     /// Only of this kind (a kind or a label)
     #[arg(long, value_name = "KIND")]
     pub kind: Option<String>,
-    /// Ids or names; `*` and `?` match any characters
+    /// Ids, names or kinds; `*` and `?` match any characters
     #[arg(value_name = "PATTERN")]
     pub patterns: Vec<String>,
 }

@@ -171,6 +171,8 @@ fn escape(value: &str) -> String {
 mod tests {
     use super::*;
     use std::collections::HashMap;
+    use std::ffi::OsString;
+    use std::path::Path;
 
     #[derive(Default)]
     struct Fake {

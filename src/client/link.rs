@@ -10,16 +10,18 @@ use std::time::{Duration, Instant};
 use super::args::Global;
 use super::exit::{Asking, Code, Failure, code_of};
 use super::find::{self, Place, Step, Whose};
-pub use crate::places::Real;
-use crate::places::{Private, System};
 use super::start;
 use crate::dbus::client::{CallError, Client};
 use crate::dbus::errors;
+pub use crate::places::Real;
+use crate::places::{Private, System};
 
 /// How long a reload may keep a call waiting.
 const RELOAD_LIMIT: Duration = Duration::from_secs(60);
 /// Between two attempts to reach a daemon that is starting or reloading.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How long the loser of two starts looks for the winner, which may not have written its pid yet.
+const PATIENCE: Duration = Duration::from_millis(500);
 /// A socket that does not even take the connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(25);
 
@@ -225,6 +227,7 @@ fn may_be(uid: u32, whose: Whose) -> bool {
 async fn private_daemon(private: &Private, quiet: bool) -> Result<Client, Miss> {
     let end = Instant::now() + start::START_LIMIT;
     let mut begun = start::start(private).map_err(Miss::Fault)?;
+    let look_until = Instant::now() + PATIENCE;
     let mut was_held = false;
     loop {
         match socket(&private.socket(), Whose::Own).await {
@@ -241,7 +244,9 @@ async fn private_daemon(private: &Private, quiet: bool) -> Result<Client, Miss> 
             Err(Miss::Nobody(_)) => {}
         }
         let held = start::is_held(private);
-        if Instant::now() > end || !(begun.ready || held || was_held) {
+        let now = Instant::now();
+        let hope = begun.ready || held || was_held || now < look_until;
+        if !hope || now > end {
             return Err(Miss::Fault(start::failure(private, &begun)));
         }
         if was_held && !held && !begun.ready {

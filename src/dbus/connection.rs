@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_core::Stream;
@@ -18,6 +17,7 @@ use super::dispatch::{Call, answer};
 use super::errors::{Code, Failure};
 use super::socket::{Held, shutdown};
 use super::{BUS_NAME, Server};
+use crate::supervisor::handle::Busy;
 
 /// Calls of one peer that run at once; further ones stay in its socket.
 const CALLS_MAX: usize = 256;
@@ -112,8 +112,8 @@ pub async fn serve(server: Arc<Server>, mut messages: MessageStream, link: Arc<L
             message,
             _slot: slot,
             _memory: memory,
+            _busy: server.handle.activity().begin(),
         };
-        task.server.activity.calls.fetch_add(1, Ordering::Relaxed);
         tokio::spawn(task.run());
     }
     server.hub.leave(listener);
@@ -189,12 +189,7 @@ struct Task {
     message: Message,
     _slot: Slot,
     _memory: Option<OwnedSemaphorePermit>,
-}
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        self.server.activity.calls.fetch_sub(1, Ordering::Relaxed);
-    }
+    _busy: Busy,
 }
 
 impl Task {

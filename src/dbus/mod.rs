@@ -25,7 +25,6 @@ mod standard;
 mod worker;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use zbus::{ObjectPath, OwnedGuid};
 
@@ -53,13 +52,6 @@ pub fn object_path(id: WorkerId) -> ObjectPath<'static> {
     ObjectPath::from_string_unchecked(format!("{WORKER_PREFIX}{id}"))
 }
 
-/// What keeps the daemon from being idle (section 12).
-#[derive(Debug, Default)]
-struct Activity {
-    connections: AtomicUsize,
-    calls: AtomicUsize,
-}
-
 /// Everything that serves callers. One for a daemon.
 #[derive(Debug)]
 pub struct Server {
@@ -69,7 +61,6 @@ pub struct Server {
     guid: OwnedGuid,
     hub: Arc<signals::Hub>,
     peers: peer::Peers,
-    activity: Activity,
 }
 
 impl Server {
@@ -84,7 +75,6 @@ impl Server {
             guid: zbus::Guid::generate().into(),
             hub,
             peers: peer::Peers::default(),
-            activity: Activity::default(),
         })
     }
 
@@ -102,15 +92,5 @@ impl Server {
     /// link to [`bus::keep`].
     pub async fn serve_bus(self: &Arc<Self>, address: &str) -> Result<BusLink, BusError> {
         bus::connect(self, address, bus::PATIENCE).await
-    }
-
-    /// Accepted peer connections.
-    pub fn connections(&self) -> usize {
-        self.activity.connections.load(Ordering::Relaxed)
-    }
-
-    /// Calls that are not answered yet.
-    pub fn open_calls(&self) -> usize {
-        self.activity.calls.load(Ordering::Relaxed)
     }
 }

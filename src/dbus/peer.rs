@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use super::Server;
 use super::auth::Credentials;
 use super::connection::{Link, serve};
 use super::socket::{Held, PeerSocket, budget, handshake};
+use crate::supervisor::handle::Busy;
 
 /// Messages zbus may read ahead; each is in its user's budget.
 const READ_AHEAD: NonZeroUsize = NonZeroUsize::new(16).unwrap();
@@ -63,12 +63,11 @@ struct Seat {
     server: Arc<Server>,
     uid: u32,
     budget: Arc<Semaphore>,
+    _busy: Busy,
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let activity = &self.server.activity;
-        activity.connections.fetch_sub(1, Ordering::Relaxed);
         let mut users = self.server.peers.lock();
         if let Some(user) = users.get_mut(&self.uid) {
             user.connections -= 1;
@@ -90,13 +89,13 @@ fn seat(server: &Arc<Server>, uid: u32) -> Result<Seat, String> {
     if limits.only_uid.is_some_and(|only| only != uid) {
         return Err(format!("this instance does not serve uid {uid}"));
     }
-    if server.activity.connections.load(Ordering::Relaxed) >= limits.connections {
+    let mut users = server.peers.lock();
+    if users.values().map(|user| user.connections).sum::<usize>() >= limits.connections {
         return Err(format!(
             "{} connections are open already",
             limits.connections
         ));
     }
-    let mut users = server.peers.lock();
     let user = users.entry(uid).or_insert_with(|| User {
         connections: 0,
         budget: budget(BUDGET),
@@ -108,11 +107,11 @@ fn seat(server: &Arc<Server>, uid: u32) -> Result<Seat, String> {
         ));
     }
     user.connections += 1;
-    server.activity.connections.fetch_add(1, Ordering::Relaxed);
     Ok(Seat {
         server: server.clone(),
         uid,
         budget: user.budget.clone(),
+        _busy: server.handle.activity().begin(),
     })
 }
 

@@ -192,7 +192,6 @@ fn begun() -> BoxedStrategy<Row> {
         argv: vec(os_text(), 0..4),
         cwd: path(),
         worktree: option::of(path()),
-        worktree_mount: option::of(path()),
         parent: option::of(id()),
         depth: any::<u32>(),
         started: option::of(timestamp()),
@@ -226,6 +225,7 @@ fn ended(rows: BoxedStrategy<Row>) -> BoxedStrategy<Row> {
         leftovers: leftovers.prop_map(|(count, names)| Leftovers { count, names }),
         held: any::<bool>(),
         adopted: any::<bool>(),
+        worktree_mount: option::of(path()),
     )
 }
 

@@ -44,13 +44,21 @@ pub(super) struct StartFault {
 impl From<SpawnError> for StartFault {
     fn from(error: SpawnError) -> Self {
         let what = error.stage.words().to_owned();
-        Self { errno: error.errno, what, path: error.path }
+        Self {
+            errno: error.errno,
+            what,
+            path: error.path,
+        }
     }
 }
 
 impl StartFault {
     fn sentence(&self) -> String {
-        let path = if self.path.is_empty() { String::new() } else { format!(" {}", self.path) };
+        let path = if self.path.is_empty() {
+            String::new()
+        } else {
+            format!(" {}", self.path)
+        };
         let why = match self.errno {
             0 => String::new(),
             errno => format!(": {}", std::io::Error::from_raw_os_error(errno)),
@@ -77,7 +85,14 @@ impl Supervisor {
             return;
         }
         let saved = self.save(id);
-        self.starting.insert(id, Starting { node, cancel: None, waiters: Vec::new() });
+        self.starting.insert(
+            id,
+            Starting {
+                node,
+                cancel: None,
+                waiters: Vec::new(),
+            },
+        );
         let forker = self.forker.clone();
         self.spawn_inner(async move {
             let outcome = match prepare(job).await {
@@ -90,7 +105,13 @@ impl Supervisor {
                 },
                 Err(fault) => Err(fault),
             };
-            Inner::Started(Box::new(StartResult { id, node, outcome, saved, reply }))
+            Inner::Started(Box::new(StartResult {
+                id,
+                node,
+                outcome,
+                saved,
+                reply,
+            }))
         });
     }
 
@@ -100,7 +121,10 @@ impl Supervisor {
         let owner = self.owner_of(by, spec)?;
         let parent = by.pid.and_then(|pid| self.worker_of_process(pid));
         let (depth, hops) = match parent.and_then(|id| self.registry.get(id)) {
-            Some(row) => (row.depth.saturating_add(1), msg_depth(&row.kind).map(|d| d + 1)),
+            Some(row) => (
+                row.depth.saturating_add(1),
+                msg_depth(&row.kind).map(|d| d + 1),
+            ),
             None => (0, None),
         };
         let of_owner = self.registry.count_of_owner(owner.uid);
@@ -126,25 +150,33 @@ impl Supervisor {
         };
         admit(&load, &caps)?;
         if let Some(id) = self.registry.name_taken(owner.uid, &spec.name) {
-            return Err(Refused::NameTaken { name: spec.name.clone(), id });
+            return Err(Refused::NameTaken {
+                name: spec.name.clone(),
+                id,
+            });
         }
         if spec.control != Control::None {
             return Err(Refused::NotSupported(format!("control={}", spec.control)));
         }
-        let id = self.new_id().map_err(|e| Refused::Io(format!("no random id: {e}")))?;
+        let id = self
+            .new_id()
+            .map_err(|e| Refused::Io(format!("no random id: {e}")))?;
         Ok(self.row(id, owner, spec, parent, depth, now))
     }
 
     fn owner_of(&self, by: &Caller, spec: &Spec) -> Result<Owner, Refused> {
         let me = self.set.me;
         match spec.uid {
-            Some(uid) if by.uid != 0 && uid != by.uid => {
-                Err(Refused::NotAuthorised("only root may start a worker for another uid"))
-            }
+            Some(uid) if by.uid != 0 && uid != by.uid => Err(Refused::NotAuthorised(
+                "only root may start a worker for another uid",
+            )),
             // A private daemon has no rights but its own user's.
             _ if me.uid != 0 => Ok(me),
             Some(uid) if uid != by.uid => Ok(Owner { uid, gid: uid }),
-            _ => Ok(Owner { uid: by.uid, gid: by.gid }),
+            _ => Ok(Owner {
+                uid: by.uid,
+                gid: by.gid,
+            }),
         }
     }
 
@@ -171,8 +203,11 @@ impl Supervisor {
         row.restart = spec.restart;
         row.restart_max = spec.restart_max;
         row.leftovers_policy = spec.leftovers.unwrap_or(self.set.config.workers.leftovers);
-        row.trace_id =
-            if spec.trace_id.is_empty() { format!("{id}") } else { spec.trace_id.clone() };
+        row.trace_id = if spec.trace_id.is_empty() {
+            format!("{id}")
+        } else {
+            spec.trace_id.clone()
+        };
         row
     }
 
@@ -189,7 +224,13 @@ impl Supervisor {
 
     /// A start came to its end, one way or the other.
     pub(super) fn start_ended(&mut self, result: StartResult) {
-        let StartResult { id, node, outcome, saved, reply } = result;
+        let StartResult {
+            id,
+            node,
+            outcome,
+            saved,
+            reply,
+        } = result;
         let starting = self.starting.remove(&id);
         let (cancel, mut waiters) = starting.map_or((None, Vec::new()), |s| (s.cancel, s.waiters));
         let now = clock::now();
@@ -205,7 +246,11 @@ impl Supervisor {
         }
         tokio::spawn(async move {
             let durable = matches!(tokio::time::timeout(SAVE_WAIT, saved).await, Ok(Ok(Ok(()))));
-            let _ = reply.send(answer.map(|unenforced| Spawned { id, unenforced, durable }));
+            let _ = reply.send(answer.map(|unenforced| Spawned {
+                id,
+                unenforced,
+                durable,
+            }));
         });
     }
 
@@ -247,7 +292,11 @@ impl Supervisor {
             tracing::error!(%error, MUSTER_WORKER = %id, "cannot watch a worker");
         }
         let _ = self.registry.update(id, |row| {
-            row.status = if row.cancelled.is_some() { Status::Stopping } else { Status::Live };
+            row.status = if row.cancelled.is_some() {
+                Status::Stopping
+            } else {
+                Status::Live
+            };
             row.started = Some(now.wall);
             row.process = Some(process);
             row.pgid = Some(pgid);

@@ -164,8 +164,12 @@ impl Children {
 
     /// Watches `cgroup.events` of a child's leaf.
     pub fn watch_leaf(&mut self, node: NodeId) -> io::Result<()> {
-        let Some(child) = self.by_node.get(&node) else { return Ok(()) };
-        let (None, Some(leaf)) = (&child.events, &child.leaf) else { return Ok(()) };
+        let Some(child) = self.by_node.get(&node) else {
+            return Ok(());
+        };
+        let (None, Some(leaf)) = (&child.events, &child.leaf) else {
+            return Ok(());
+        };
         let events = leaf.events()?;
         self.watch(&events, node, LEAF, epoll::EventFlags::PRI)?;
         if let Some(child) = self.by_node.get_mut(&node) {
@@ -176,7 +180,9 @@ impl Children {
 
     /// Follows another process of a child, unless it is followed already.
     pub fn track(&mut self, node: NodeId, tracked: Tracked) -> io::Result<()> {
-        let Some(child) = self.by_node.get(&node) else { return Ok(()) };
+        let Some(child) = self.by_node.get(&node) else {
+            return Ok(());
+        };
         let id = tracked.process.id();
         if child.tracked.iter().any(|t| t.process.id() == id) {
             return Ok(());
@@ -190,9 +196,12 @@ impl Children {
 
     /// Drops the followed processes of a child that have ended; answers how many are left.
     pub fn drop_ended(&mut self, node: NodeId) -> usize {
-        let Some(child) = self.by_node.get_mut(&node) else { return 0 };
-        let (ended, alive): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut child.tracked).into_iter().partition(|t| t.process.has_exited());
+        let Some(child) = self.by_node.get_mut(&node) else {
+            return 0;
+        };
+        let (ended, alive): (Vec<_>, Vec<_>) = std::mem::take(&mut child.tracked)
+            .into_iter()
+            .partition(|t| t.process.has_exited());
         child.tracked = alive;
         let left = child.tracked.len();
         for tracked in &ended {
@@ -232,7 +241,10 @@ impl Children {
     /// Is anything ready now?
     fn look(&self, ready: &mut Vec<Ready>) -> io::Result<bool> {
         let mut events = Vec::with_capacity(64);
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
         let spare = rustix::buffer::spare_capacity(&mut events);
         match epoll::wait(self.poll.get_ref(), spare, Some(&now)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}

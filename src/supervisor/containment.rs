@@ -51,7 +51,9 @@ pub fn attribute(
         if let Some(node) = known.get(&stat.pid) {
             return Some(*node);
         }
-        if let Some(root) = leaders.get(&stat.pgrp).or_else(|| leaders.get(&stat.session))
+        if let Some(root) = leaders
+            .get(&stat.pgrp)
+            .or_else(|| leaders.get(&stat.session))
             && stat.start_ticks >= root.start_ticks
         {
             return Some(root.node);
@@ -132,8 +134,16 @@ mod tests {
 
     fn roots() -> Vec<Root> {
         vec![
-            Root { node: NodeId(1), pid: Pid::new(900_010).unwrap(), start_ticks: 50 },
-            Root { node: NodeId(2), pid: Pid::new(900_020).unwrap(), start_ticks: 50 },
+            Root {
+                node: NodeId(1),
+                pid: Pid::new(900_010).unwrap(),
+                start_ticks: 50,
+            },
+            Root {
+                node: NodeId(2),
+                pid: Pid::new(900_020).unwrap(),
+                start_ticks: 50,
+            },
         ]
     }
 
@@ -177,7 +187,10 @@ mod tests {
 
     #[test]
     fn an_orphan_is_known_by_the_session_of_one_known_before() {
-        let scan = [stat(900_031, OWN, 900_031, 900_030), stat(900_033, OWN, 900_033, 900_030)];
+        let scan = [
+            stat(900_031, OWN, 900_031, 900_030),
+            stat(900_033, OWN, 900_033, 900_030),
+        ];
         let known = HashMap::from([(Pid::new(900_031).unwrap(), NodeId(1))]);
         let found = attribute(&scan, OWN, &roots(), &known, |_| None);
         assert_eq!(found.members[&NodeId(1)].len(), 2);
@@ -194,7 +207,11 @@ mod tests {
     fn the_dead_and_loops_are_passed_over() {
         let mut dead = stat(900_011, 900_010, 900_010, 1);
         dead.state = 'Z';
-        let scan = [dead, stat(900_041, 900_042, 1, 1), stat(900_042, 900_041, 1, 1)];
+        let scan = [
+            dead,
+            stat(900_041, 900_042, 1, 1),
+            stat(900_042, 900_041, 1, 1),
+        ];
         assert_eq!(members(&scan, 1, |_| None), [0; 0]);
     }
 }

@@ -75,9 +75,18 @@ impl Deadlines {
     fn arm(&self) {
         // A time of zero disarms (timerfd_settime(2)).
         let at = Duration::from_nanos(self.queue.first().map_or(0, |(at, _)| at.0.max(1)));
-        let it_value = Timespec::try_from(at).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
-        let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let new = Itimerspec { it_interval, it_value };
+        let it_value = Timespec::try_from(at).unwrap_or(Timespec {
+            tv_sec: i64::MAX,
+            tv_nsec: 0,
+        });
+        let it_interval = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let new = Itimerspec {
+            it_interval,
+            it_value,
+        };
         if let Err(error) = timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &new) {
             tracing::error!(%error, "cannot arm the deadline timer");
         }

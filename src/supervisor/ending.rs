@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::children::Child;
-use super::handle::{Change, CancelReply, CancelState};
+use super::handle::{CancelReply, CancelState, Change};
 use super::ladder::Act;
 use super::step::{Effect, Event};
 use super::timers::Key;
@@ -12,9 +12,7 @@ use super::{Inner, Supervisor};
 use crate::sys::cgroup::{Leaf, Removed};
 use crate::sys::process::{ProcessRef, signal_group, stat};
 use crate::sys::{clock, wait};
-use crate::worker::{
-    Cancellation, HowKnown, Leftovers, NodeId, Now, Outcome, Pid, Rung, Status,
-};
+use crate::worker::{Cancellation, HowKnown, Leftovers, NodeId, Now, Outcome, Pid, Rung, Status};
 
 /// Command names kept of what a leader left.
 const NAMES_MAX: usize = 32;
@@ -26,7 +24,9 @@ impl Supervisor {
     /// The leader's pidfd is readable. Its status is looked at, not taken: it stays a zombie
     /// until its group and leaf are swept, so that no signal can reach a recycled id.
     pub(super) fn leader_ready(&mut self, node: NodeId) {
-        let Some(child) = self.children.get(node) else { return };
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
         match wait::peek(std::os::fd::AsFd::as_fd(&child.process)) {
             Ok(Some(exit)) => {
                 self.children.leader_seen(node);
@@ -41,7 +41,9 @@ impl Supervisor {
     }
 
     pub(super) fn leaf_ready(&mut self, node: NodeId) {
-        let Some(child) = self.children.get(node) else { return };
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
         let populated = child.leaf.as_ref().map(Leaf::populated);
         // Reading the watched descriptor is what clears its event.
         if let Some(events) = &child.events {
@@ -66,7 +68,11 @@ impl Supervisor {
     /// Hard deadlines that have passed, on the clock that goes on in suspend.
     pub(super) fn handle_deadlines(&mut self, now: Now) {
         while let Some(node) = self.deadlines.pop(now.boot) {
-            if self.children.get(node).is_some_and(|child| !child.machine.is_stopping()) {
+            if self
+                .children
+                .get(node)
+                .is_some_and(|child| !child.machine.is_stopping())
+            {
                 let by = self.set.me.uid;
                 self.cancel_node(node, by, "deadline exceeded", false);
             }
@@ -76,7 +82,9 @@ impl Supervisor {
     /// One event into the machine of a worker, and what it decides carried out.
     pub(super) fn on_event(&mut self, node: NodeId, event: Event) {
         let now = clock::now();
-        let Some(child) = self.children.get_mut(node) else { return };
+        let Some(child) = self.children.get_mut(node) else {
+            return;
+        };
         let effects = child.machine.step(event, now.mono);
         for effect in effects {
             match effect {
@@ -91,13 +99,22 @@ impl Supervisor {
 
     /// What follows from a step besides its effects: timers, the row's status, answers due.
     fn follow_up(&mut self, node: NodeId, now: Now) {
-        let Some(child) = self.children.get(node) else { return };
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
         let (id, due) = (child.id, child.machine.due());
         let stopping = child.machine.is_stopping();
         let saving = child.machine.is_saving();
         self.timers.set(Key::Node(node), due);
-        if stopping && self.registry.get(id).is_some_and(|row| row.status == Status::Live) {
-            let _ = self.registry.update(id, |row| row.status = Status::Stopping);
+        if stopping
+            && self
+                .registry
+                .get(id)
+                .is_some_and(|row| row.status == Status::Live)
+        {
+            let _ = self
+                .registry
+                .update(id, |row| row.status = Status::Stopping);
             self.save_lazily(id, now);
         }
         if stopping && !saving {
@@ -107,14 +124,20 @@ impl Supervisor {
 
     /// Starts a worker's ladder, with the reason in the row. No error if one is under way.
     pub(super) fn cancel_node(&mut self, node: NodeId, by: u32, reason: &str, force: bool) {
-        let Some(child) = self.children.get(node) else { return };
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
         let (id, leader_runs) = (child.id, child.machine.leader_runs());
         let now = clock::now();
         let _ = self.registry.update(id, |row| {
             row.status = Status::Stopping;
             if row.cancelled.is_none() && leader_runs {
                 let reason = crate::worker::row::clip(reason, 1024);
-                row.cancelled = Some(Cancellation { by, reason, at: now.wall });
+                row.cancelled = Some(Cancellation {
+                    by,
+                    reason,
+                    at: now.wall,
+                });
             }
         });
         let _ = self.changes.send(Change::Changed(id));
@@ -122,10 +145,15 @@ impl Supervisor {
     }
 
     fn save_stopping(&mut self, node: NodeId) {
-        let Some(child) = self.children.get(node) else { return };
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
         let saved = self.save(child.id);
         self.spawn_inner(async move {
-            Inner::StoppingSaved { node, durable: matches!(saved.await, Ok(Ok(()))) }
+            Inner::StoppingSaved {
+                node,
+                durable: matches!(saved.await, Ok(Ok(()))),
+            }
         });
     }
 
@@ -144,7 +172,9 @@ impl Supervisor {
     }
 
     fn act(&mut self, node: NodeId, act: Act, now: Now) {
-        let Some(child) = self.children.get_mut(node) else { return };
+        let Some(child) = self.children.get_mut(node) else {
+            return;
+        };
         if child.processes == 0 {
             child.processes = u32::try_from(members(child).len()).unwrap_or(u32::MAX);
             if child.leaf.is_none() {
@@ -152,7 +182,9 @@ impl Supervisor {
                 self.want_scan(node);
             }
         }
-        let Some(child) = self.children.get_mut(node) else { return };
+        let Some(child) = self.children.get_mut(node) else {
+            return;
+        };
         let id = child.id;
         match act {
             Act::Ask => {}
@@ -171,7 +203,9 @@ impl Supervisor {
     }
 
     fn unkillable(&mut self, node: NodeId, now: Now) {
-        let Some(child) = self.children.get(node) else { return };
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
         let id = child.id;
         let _ = self.registry.update(id, |row| {
             row.rung = Some(Rung::Unkillable);
@@ -182,7 +216,9 @@ impl Supervisor {
 
     /// What is left of a worker whose leader has ended?
     fn look(&mut self, node: NodeId) {
-        let Some(child) = self.children.get(node) else { return };
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
         if child.leaf.is_none() {
             self.want_scan(node);
             return;
@@ -191,7 +227,9 @@ impl Supervisor {
         if let Err(error) = self.children.watch_leaf(node) {
             tracing::error!(%error, "cannot watch a leaf");
         }
-        let Some(child) = self.children.get(node) else { return };
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
         match child.leaf.as_ref().map(Leaf::populated) {
             Some(Ok(true)) => {
                 let left = members(child);
@@ -209,7 +247,9 @@ impl Supervisor {
 
     /// The leader left these; they go into the row before anything is done about them.
     pub(super) fn left(&mut self, node: NodeId, left: &[(Pid, String)]) {
-        let Some(child) = self.children.get(node) else { return };
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
         let id = child.id;
         let _ = self.registry.update(id, |row| {
             if row.leftovers.count == 0 {
@@ -220,14 +260,21 @@ impl Supervisor {
     }
 
     fn finish(&mut self, node: NodeId, now: Now) {
-        let Some(mut child) = self.children.remove(node) else { return };
+        let Some(mut child) = self.children.remove(node) else {
+            return;
+        };
         self.timers.set(Key::Node(node), None);
         self.deadlines.remove(node);
-        let exit = wait::reap(std::os::fd::AsFd::as_fd(&child.process)).ok().flatten();
+        let exit = wait::reap(std::os::fd::AsFd::as_fd(&child.process))
+            .ok()
+            .flatten();
         let exit = child.machine.exit().or(exit);
         let outcome = child.machine.outcome().unwrap_or(Outcome::Unknown);
         let oom = child.leaf.as_ref().is_some_and(|leaf| leaf.oom_kills() > 0);
-        let took = child.machine.ladder_began().map(|began| now.mono.since(began));
+        let took = child
+            .machine
+            .ladder_began()
+            .map(|began| now.mono.since(began));
         let (rung, processes) = (child.machine.rung(), child.processes);
         let mut runtime_dir = None;
         let finished = self.registry.finish(child.id, |row| {
@@ -279,7 +326,8 @@ impl Supervisor {
             Ok(Removed::Done | Removed::Gone) => {}
             Ok(Removed::Busy) if tries < LEAF_TRIES => {
                 self.stale_leaves.push((leaf, tries + 1));
-                self.timers.at_latest(Key::StaleLeaves, now.mono.plus(LEAF_PAUSE));
+                self.timers
+                    .at_latest(Key::StaleLeaves, now.mono.plus(LEAF_PAUSE));
             }
             Ok(Removed::Busy) => {
                 tracing::warn!(leaf = %leaf.path().display(), "a leaf stays busy; left behind");
@@ -299,7 +347,9 @@ impl Supervisor {
     /// Time is up: what is left is killed, and its rows say so.
     pub(super) fn abandon(&mut self, now: Now) {
         for node in self.children.nodes() {
-            let Some(child) = self.children.get_mut(node) else { continue };
+            let Some(child) = self.children.get_mut(node) else {
+                continue;
+            };
             kill_all(child);
             let id = child.id;
             let _ = self.registry.update(id, |row| {
@@ -325,8 +375,11 @@ fn members(child: &Child) -> Vec<(Pid, String)> {
             .map(|(pid, stat)| (pid, stat.comm))
             .collect(),
         None => {
-            let mut all: Vec<_> =
-                child.tracked.iter().map(|t| (t.process.id().pid, t.comm.clone())).collect();
+            let mut all: Vec<_> = child
+                .tracked
+                .iter()
+                .map(|t| (t.process.id().pid, t.comm.clone()))
+                .collect();
             if runs {
                 all.push((leader, String::new()));
             }

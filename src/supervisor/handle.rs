@@ -13,8 +13,8 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use super::refused::Refused;
 use crate::gc::report::Report;
 use crate::worker::{
-    Cancellation, Exit, Health, HowKnown, Kind, Leftovers, Limits, NodeId, Outcome, Owner, Pid,
-    Mono, Rung, Spec, Status, Timestamp, Tokens, WorkerId,
+    Cancellation, Exit, Health, HowKnown, Kind, Leftovers, Limits, Mono, NodeId, Outcome, Owner,
+    Pid, Rung, Spec, Status, Timestamp, Tokens, WorkerId,
 };
 
 /// A right beyond one's own rows (section 15). The supervisor names the one a call needs
@@ -445,7 +445,11 @@ impl Handle {
         changes: broadcast::Sender<Change>,
         activity: Arc<Activity>,
     ) -> Self {
-        Self { commands, changes, activity }
+        Self {
+            commands,
+            changes,
+            activity,
+        }
     }
 
     /// Peers and calls under way; the bus layer counts them here.

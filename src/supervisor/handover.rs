@@ -117,7 +117,6 @@ impl Handover {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -144,8 +143,12 @@ mod tests {
             start_ticks: u64::MAX,
             boot_id: "0b6bd4c2-5b4c-4f2e-9d3f-1c1f6a1c2f3a".parse().unwrap(),
         };
-        let tracked =
-            TrackedState { process, pidfd: 41, comm: "a \"b\"\n".into(), in_group: true };
+        let tracked = TrackedState {
+            process,
+            pidfd: 41,
+            comm: "a \"b\"\n".into(),
+            in_group: true,
+        };
         Handover {
             version: VERSION,
             release: "0.1.0".into(),
@@ -200,8 +203,17 @@ mod tests {
 
     #[test]
     fn a_newer_version_is_refused_before_its_fields_are_read() {
-        assert_eq!(Handover::decode(br#"{"version":2,"nodes":7}"#), Err(HandoverError::Newer(2)));
-        assert!(matches!(Handover::decode(b"{}"), Err(HandoverError::Broken(_))));
-        assert!(matches!(Handover::decode(b"\x00\x01"), Err(HandoverError::Broken(_))));
+        assert_eq!(
+            Handover::decode(br#"{"version":2,"nodes":7}"#),
+            Err(HandoverError::Newer(2))
+        );
+        assert!(matches!(
+            Handover::decode(b"{}"),
+            Err(HandoverError::Broken(_))
+        ));
+        assert!(matches!(
+            Handover::decode(b"\x00\x01"),
+            Err(HandoverError::Broken(_))
+        ));
     }
 }

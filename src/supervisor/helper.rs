@@ -50,7 +50,9 @@ impl HelperLauncher for Launcher {
         let sent = self.0.send(Inner::HelperWanted(Wish { owner, reply }));
         Box::pin(async move {
             sent.map_err(|_| std::io::Error::other("the service is stopping"))?;
-            answer.await.unwrap_or_else(|_| Err(std::io::Error::other("the service is stopping")))
+            answer
+                .await
+                .unwrap_or_else(|_| Err(std::io::Error::other("the service is stopping")))
         })
     }
 }
@@ -63,7 +65,11 @@ impl Supervisor {
             .as_ref()
             .ok()
             .and_then(|tree| Leaf::create(&tree.leaf_path(&format!("h-{node}"))).ok());
-        let made = helper_image(wish.owner, self.set.me, leaf.as_ref().map(|l| l.path().into()));
+        let made = helper_image(
+            wish.owner,
+            self.set.me,
+            leaf.as_ref().map(|l| l.path().into()),
+        );
         let (image, io) = match made {
             Ok(made) => made,
             Err(error) => {
@@ -75,12 +81,24 @@ impl Supervisor {
         let forker = self.forker.clone();
         self.spawn_inner(async move {
             let outcome = forker.start(image).await;
-            Inner::HelperStarted(Box::new(Launched { node, outcome, leaf, io, reply: wish.reply }))
+            Inner::HelperStarted(Box::new(Launched {
+                node,
+                outcome,
+                leaf,
+                io,
+                reply: wish.reply,
+            }))
         });
     }
 
     pub(super) fn helper_started(&mut self, launched: Launched) {
-        let Launched { node, outcome, leaf, io, reply } = launched;
+        let Launched {
+            node,
+            outcome,
+            leaf,
+            io,
+            reply,
+        } = launched;
         self.helpers_starting.remove(&node);
         let started = match outcome {
             Ok(started) => started,
@@ -101,7 +119,11 @@ impl Supervisor {
             let _ = inner.send(Inner::HelperUnwanted(node));
         });
         let (stdin, stdout) = io;
-        let _ = reply.send(Ok(HelperIo { stdin, stdout, kill }));
+        let _ = reply.send(Ok(HelperIo {
+            stdin,
+            stdout,
+            kill,
+        }));
     }
 
     pub(super) fn kill_helper(&mut self, node: NodeId) {
@@ -116,7 +138,9 @@ impl Supervisor {
 
     pub(super) fn helper_ready(&mut self, node: NodeId) {
         self.kill_helper(node);
-        let Some(helper) = self.helpers.remove(&node) else { return };
+        let Some(helper) = self.helpers.remove(&node) else {
+            return;
+        };
         self.children.unwatch_helper(&helper.started.process);
         let _ = wait::reap(std::os::fd::AsFd::as_fd(&helper.started.process));
         if let Some(leaf) = helper.leaf {

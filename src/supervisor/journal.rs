@@ -7,11 +7,23 @@ use crate::{service_event, worker_event};
 
 pub(super) fn worker_started(row: &Row) {
     let pid = row.process.map_or(0, |p| p.pid.get());
-    worker_event!(INFO, id::WORKER_STARTED, row, "worker {} started, pid {pid}", row.id);
+    worker_event!(
+        INFO,
+        id::WORKER_STARTED,
+        row,
+        "worker {} started, pid {pid}",
+        row.id
+    );
 }
 
 pub(super) fn start_failed(row: &Row, why: &str) {
-    worker_event!(WARN, id::START_FAILED, row, "worker {} did not start: {why}", row.id);
+    worker_event!(
+        WARN,
+        id::START_FAILED,
+        row,
+        "worker {} did not start: {why}",
+        row.id
+    );
 }
 
 /// Each rung with what is done; a delivered signal is told as sent, not as obeyed.
@@ -21,14 +33,32 @@ pub(super) fn rung(row: &Row, act: Act) {
         Act::Ask => worker_event!(INFO, id::LADDER_BEGUN, row, "worker {id}: asked to end"),
         Act::Group(libc::SIGCONT) | Act::Rest(libc::SIGCONT) | Act::Thaw => {}
         Act::Group(signal) => {
-            worker_event!(INFO, id::LADDER_BEGUN, row, "worker {id}: signal {signal} to its group");
+            worker_event!(
+                INFO,
+                id::LADDER_BEGUN,
+                row,
+                "worker {id}: signal {signal} to its group"
+            );
         }
         Act::Rest(signal) => {
-            tracing::debug!(MUSTER_WORKER = id.as_str(), "worker {id}: signal {signal} to the rest");
+            tracing::debug!(
+                MUSTER_WORKER = id.as_str(),
+                "worker {id}: signal {signal} to the rest"
+            );
         }
-        Act::Kill => worker_event!(INFO, id::LADDER_BEGUN, row, "worker {id}: SIGKILL to all of it"),
+        Act::Kill => worker_event!(
+            INFO,
+            id::LADDER_BEGUN,
+            row,
+            "worker {id}: SIGKILL to all of it"
+        ),
         Act::Unkillable => {
-            worker_event!(ERROR, id::UNKILLABLE, row, "worker {id} outlives SIGKILL; tried again");
+            worker_event!(
+                ERROR,
+                id::UNKILLABLE,
+                row,
+                "worker {id} outlives SIGKILL; tried again"
+            );
         }
     }
 }
@@ -36,7 +66,9 @@ pub(super) fn rung(row: &Row, act: Act) {
 pub(super) fn worker_exited(row: &Row) {
     let how = match (row.exit, row.how_known) {
         (Some(Exit::Code(code)), _) => format!("exit code {code}"),
-        (Some(Exit::Signal(signal)), _) if row.oom_killed => format!("signal {signal}, out of memory"),
+        (Some(Exit::Signal(signal)), _) if row.oom_killed => {
+            format!("signal {signal}, out of memory")
+        }
         (Some(Exit::Signal(signal)), _) => format!("signal {signal}"),
         (None, how) => how.map_or("unknown", HowKnown::as_str).to_owned(),
     };
@@ -44,9 +76,21 @@ pub(super) fn worker_exited(row: &Row) {
     match row.outcome {
         Some(Outcome::Crashed | Outcome::Unknown) => {
             let hint = short_life(row);
-            worker_event!(WARN, id::WORKER_EXITED, row, "worker {} {outcome}: {how}{hint}", row.id);
+            worker_event!(
+                WARN,
+                id::WORKER_EXITED,
+                row,
+                "worker {} {outcome}: {how}{hint}",
+                row.id
+            );
         }
-        _ => worker_event!(INFO, id::WORKER_EXITED, row, "worker {} {outcome}: {how}", row.id),
+        _ => worker_event!(
+            INFO,
+            id::WORKER_EXITED,
+            row,
+            "worker {} {outcome}: {how}",
+            row.id
+        ),
     }
     if row.leftovers.count > 0 {
         let (count, names) = (row.leftovers.count, row.leftovers.names.join(", "));
@@ -78,7 +122,13 @@ pub(super) fn row_removed(row: &Row, why: &str) {
 }
 
 pub(super) fn found_dead(row: &Row, how: HowKnown) {
-    worker_event!(WARN, id::FOUND_DEAD, row, "worker {} was found dead: {how}", row.id);
+    worker_event!(
+        WARN,
+        id::FOUND_DEAD,
+        row,
+        "worker {} was found dead: {how}",
+        row.id
+    );
 }
 
 pub(super) fn clock_jumped(seconds: i64, rows: usize) {

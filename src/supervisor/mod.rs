@@ -14,8 +14,8 @@ pub mod containment;
 mod deadlines;
 mod ending;
 pub mod handle;
-mod helper;
 pub mod handover;
+mod helper;
 mod journal;
 pub mod ladder;
 pub mod liveness;
@@ -43,10 +43,10 @@ use crate::config::Config;
 use crate::registry::Registry;
 use crate::registry::store::Store;
 use crate::registry::writer::Writer;
-use crate::sys::cgroup::{Leaf, Tree};
-use crate::sys::spawn::Forker;
-use crate::sys::clock;
 use crate::service_event;
+use crate::sys::cgroup::{Leaf, Tree};
+use crate::sys::clock;
+use crate::sys::spawn::Forker;
 use crate::worker::{Mono, NodeId, Now, Outcome, Owner, Timestamp, WorkerId};
 
 use children::{Children, Ready};
@@ -124,7 +124,6 @@ struct Starting {
 #[derive(Debug)]
 struct Drain {
     until: Mono,
-    forced: bool,
 }
 
 /// Counters since the start.
@@ -146,7 +145,6 @@ enum Inner {
     HelperWanted(helper::Wish),
     HelperStarted(Box<helper::Launched>),
     HelperUnwanted(NodeId),
-    Wake,
 }
 
 /// The owner of the roll.
@@ -330,7 +328,6 @@ impl Supervisor {
             Inner::HelperWanted(wish) => self.launch_helper(wish),
             Inner::HelperStarted(launched) => self.helper_started(*launched),
             Inner::HelperUnwanted(node) => self.kill_helper(node),
-            Inner::Wake => self.look_for_idleness(clock::now()),
         }
     }
 
@@ -364,10 +361,14 @@ impl Supervisor {
             Some(drain) => drain.until,
             None => now.mono.plus(self.set.config.ladder.drain_timeout),
         };
-        self.drain = Some(Drain { until, forced });
+        self.drain = Some(Drain { until });
         self.timers.set(Key::Drain, Some(until));
         let workers = self.children.len();
-        service_event!(INFO, crate::log::id::STOPPING, "stopping: ending {workers} workers");
+        service_event!(
+            INFO,
+            crate::log::id::STOPPING,
+            "stopping: ending {workers} workers"
+        );
         for node in self.children.nodes() {
             let by = self.set.me.uid;
             self.cancel_node(node, by, "the service is stopping", forced);
@@ -394,16 +395,23 @@ impl Supervisor {
     }
 
     fn is_idle(&self, now: Now) -> bool {
-        let Some(idle_exit) = self.set.idle_exit else { return false };
+        let Some(idle_exit) = self.set.idle_exit else {
+            return false;
+        };
         self.children.is_empty()
             && self.starting.is_empty()
             && self.sweeps.is_quiet()
             && self.commands.is_empty()
-            && self.activity.quiet_for(now.mono).is_some_and(|quiet| quiet >= idle_exit)
+            && self
+                .activity
+                .quiet_for(now.mono)
+                .is_some_and(|quiet| quiet >= idle_exit)
     }
 
     fn look_for_idleness(&mut self, now: Now) {
-        let Some(idle_exit) = self.set.idle_exit else { return };
+        let Some(idle_exit) = self.set.idle_exit else {
+            return;
+        };
         // Peers that come and go wake the loop by themselves; only quiet needs a timer.
         let wait = match self.activity.quiet_for(now.mono) {
             Some(quiet) if self.children.is_empty() => idle_exit.saturating_sub(quiet),
@@ -418,10 +426,14 @@ impl Supervisor {
     }
 
     async fn close(&mut self) {
+        self.kill_unknown_strangers();
         self.save_changed_rows();
         let flushed = self.writer.flush();
         // A sick disk must not keep the service from ending.
-        if tokio::time::timeout(Duration::from_secs(10), flushed).await.is_err() {
+        if tokio::time::timeout(Duration::from_secs(10), flushed)
+            .await
+            .is_err()
+        {
             tracing::error!("the state directory does not take the last changes; leaving");
         }
     }

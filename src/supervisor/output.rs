@@ -72,7 +72,11 @@ impl Supervisor {
 /// Punches out what is older than the newest `max` bytes; answers how many bytes are gone from
 /// the file's beginning, 0 if nothing was cut now.
 pub fn cut(path: &Path, max: u64) -> std::io::Result<u64> {
-    let file = open(path, OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())?;
+    let file = open(
+        path,
+        OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+        Mode::empty(),
+    )?;
     let stat = fstat(&file)?;
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     let used = std::fs::File::from(file.try_clone()?).metadata()?.blocks() * 512;
@@ -113,7 +117,11 @@ mod tests {
         assert_eq!(dropped, 3 * 1024 * 1024);
         file.sync_all().unwrap();
         let meta = std::fs::metadata(&path).unwrap();
-        assert_eq!(meta.len(), 4 * 1024 * 1024, "the writer's place does not move");
+        assert_eq!(
+            meta.len(),
+            4 * 1024 * 1024,
+            "the writer's place does not move"
+        );
         assert!(meta.blocks() * 512 <= 1024 * 1024 + BLOCK);
         assert_eq!(cut(&path, 1024 * 1024).unwrap(), 0, "nothing is cut twice");
     }

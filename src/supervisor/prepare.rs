@@ -66,10 +66,18 @@ impl Supervisor {
             set: Arc::clone(&self.set),
             id: row.id,
             owner: row.owner,
-            groups: if row.owner.uid == by.uid { by.groups.clone() } else { Vec::new() },
+            groups: if row.owner.uid == by.uid {
+                by.groups.clone()
+            } else {
+                Vec::new()
+            },
             parent: row.parent,
             trace_id: row.trace_id.clone(),
-            leaf: self.tree.as_ref().ok().map(|tree| tree.leaf_path(&format!("w-{}", row.id))),
+            leaf: self
+                .tree
+                .as_ref()
+                .ok()
+                .map(|tree| tree.leaf_path(&format!("w-{}", row.id))),
             spec,
             io,
         }
@@ -80,7 +88,11 @@ impl Supervisor {
 pub(super) async fn prepare(job: Job) -> Result<Prepared, StartFault> {
     match tokio::task::spawn_blocking(move || prepare_now(job)).await {
         Ok(result) => result,
-        Err(error) => Err(fault("cannot prepare the worker", Path::new(""), &std::io::Error::other(error))),
+        Err(error) => Err(fault(
+            "cannot prepare the worker",
+            Path::new(""),
+            &std::io::Error::other(error),
+        )),
     }
 }
 
@@ -118,8 +130,7 @@ fn fill(prepared: &mut Prepared, job: &mut Job) -> Result<Image, StartFault> {
     own_worktree(prepared, &job.spec)?;
     match &job.leaf {
         Some(path) => {
-            let leaf =
-                Leaf::create(path).map_err(|e| fault("cannot make the leaf", path, &e))?;
+            let leaf = Leaf::create(path).map_err(|e| fault("cannot make the leaf", path, &e))?;
             prepared.unenforced = leaf.set_limits(&job.spec.limits);
             prepared.leaf = Some(leaf);
         }
@@ -165,12 +176,17 @@ fn descriptors(prepared: &mut Prepared, job: &mut Job) -> Result<Vec<(OwnedFd, i
         fds.push((stdin, 0));
     }
     let clone = |fd: &OwnedFd| {
-        fd.try_clone().map_err(|e| fault("cannot copy a descriptor", Path::new(""), &e))
+        fd.try_clone()
+            .map_err(|e| fault("cannot copy a descriptor", Path::new(""), &e))
     };
     let file = match (&io.stdout, &io.stderr) {
         (Some(_), _) => None,
         (None, _) => {
-            let path = job.set.state_dir.join("output").join(format!("{}.log", job.id));
+            let path = job
+                .set
+                .state_dir
+                .join("output")
+                .join(format!("{}.log", job.id));
             // O_APPEND: both outputs and every descendant write at the end, wherever that is.
             let file = std::fs::OpenOptions::new()
                 .append(true)
@@ -200,9 +216,20 @@ fn image(job: &Job, runtime: &Path, fds: Vec<(OwnedFd, i32)>) -> Result<Image, S
         CString::new(text.as_bytes())
             .map_err(|e| fault("a NUL byte in", Path::new(text), &std::io::Error::other(e)))
     };
-    let argv = job.spec.argv.iter().map(|a| c(a)).collect::<Result<Vec<_>, _>>()?;
-    let env = environment(job, runtime).iter().map(|e| c(e)).collect::<Result<Vec<_>, _>>()?;
-    let candidates = argv.first().map(|program| search(program, &env)).unwrap_or_default();
+    let argv = job
+        .spec
+        .argv
+        .iter()
+        .map(|a| c(a))
+        .collect::<Result<Vec<_>, _>>()?;
+    let env = environment(job, runtime)
+        .iter()
+        .map(|e| c(e))
+        .collect::<Result<Vec<_>, _>>()?;
+    let candidates = argv
+        .first()
+        .map(|program| search(program, &env))
+        .unwrap_or_default();
     let workers = &job.set.config.workers;
     let other_user = job.owner.uid != job.set.me.uid;
     Ok(Image {
@@ -219,7 +246,11 @@ fn image(job: &Job, runtime: &Path, fds: Vec<(OwnedFd, i32)>) -> Result<Image, S
         rlimits: job
             .set
             .nofile
-            .map(|(soft, hard)| Rlimit { resource: libc::RLIMIT_NOFILE, soft, hard })
+            .map(|(soft, hard)| Rlimit {
+                resource: libc::RLIMIT_NOFILE,
+                soft,
+                hard,
+            })
             .into_iter()
             .collect(),
         oom_score_adj: Some(workers.oom_score_adj),
@@ -246,7 +277,9 @@ const STRIPPED: [&str; 8] = [
 
 fn environment(job: &Job, runtime: &Path) -> Vec<OsString> {
     let kept = job.spec.env.0.iter().filter(|pair| {
-        !STRIPPED.iter().any(|prefix| pair.as_bytes().starts_with(prefix.as_bytes()))
+        !STRIPPED
+            .iter()
+            .any(|prefix| pair.as_bytes().starts_with(prefix.as_bytes()))
     });
     let mut env: Vec<OsString> = kept.cloned().collect();
     let mut set = |name: &str, value: &OsStr| {

@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 use super::ending::leftovers;
 use crate::registry::Registry;
 use crate::sys::cgroup::{self, Leaf};
-use crate::sys::process::{
-    Delivery, OpenError, ProcessRef, Stat, boot_id, environ_value, scan,
-};
+use crate::sys::process::{Delivery, OpenError, ProcessRef, Stat, boot_id, environ_value, scan};
 use crate::worker::{HowKnown, Outcome, ProcessId, Row, Status, WorkerId};
 
 /// How long what is killed may take to be gone.
@@ -84,8 +82,18 @@ fn claim(row: &Row) -> Claim {
         },
     };
     let rebooted = matches!(leader, Leader::Gone(HowKnown::Rebooted));
-    let leaf = row.leaf.as_deref().filter(|_| !rebooted).and_then(open_leaf);
-    Claim { id: row.id, leader, leaf, marked: Vec::new(), left: Vec::new() }
+    let leaf = row
+        .leaf
+        .as_deref()
+        .filter(|_| !rebooted)
+        .and_then(open_leaf);
+    Claim {
+        id: row.id,
+        leader,
+        leaf,
+        marked: Vec::new(),
+        left: Vec::new(),
+    }
 }
 
 fn open_leaf(rel: &Path) -> Option<Leaf> {
@@ -104,14 +112,24 @@ fn mark(claims: &mut [Claim], stats: &[Stat], registry: &Registry) {
         }
     }
     for stat in stats.iter().filter(|s| !matches!(s.state, 'Z' | 'X')) {
-        let Some(value) = environ_value(stat.pid, "MUSTER_WORKER") else { continue };
-        let id = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
-        let Some(claim) = id.and_then(|id: WorkerId| by_id.get_mut(&id)) else { continue };
+        let Some(value) = environ_value(stat.pid, "MUSTER_WORKER") else {
+            continue;
+        };
+        let id = std::str::from_utf8(&value)
+            .ok()
+            .and_then(|text| text.parse().ok());
+        let Some(claim) = id.and_then(|id: WorkerId| by_id.get_mut(&id)) else {
+            continue;
+        };
         let leader = registry.get(claim.id).and_then(|row| row.process);
         if leader.is_some_and(|l| l.pid == stat.pid || l.start_ticks > stat.start_ticks) {
             continue;
         }
-        let id = ProcessId { pid: stat.pid, start_ticks: stat.start_ticks, boot_id: boot };
+        let id = ProcessId {
+            pid: stat.pid,
+            start_ticks: stat.start_ticks,
+            boot_id: boot,
+        };
         if let Ok(process) = ProcessRef::open(&id) {
             claim.marked.push((process, stat.comm.clone()));
         }
@@ -155,25 +173,40 @@ fn end(claim: &Claim, errors: &mut Vec<String>) {
         && let Err(error) = leaf.kill()
         && error.kind() != std::io::ErrorKind::NotFound
     {
-        errors.push(format!("cannot end the leaf of worker {}: {error}", claim.id));
+        errors.push(format!(
+            "cannot end the leaf of worker {}: {error}",
+            claim.id
+        ));
     }
 }
 
 fn lives(claim: &Claim) -> bool {
     matches!(&claim.leader, Leader::Alive(process) if !process.has_exited())
-        || claim.marked.iter().any(|(process, _)| !process.has_exited())
-        || claim.leaf.as_ref().is_some_and(|leaf| leaf.populated().unwrap_or(false))
+        || claim
+            .marked
+            .iter()
+            .any(|(process, _)| !process.has_exited())
+        || claim
+            .leaf
+            .as_ref()
+            .is_some_and(|leaf| leaf.populated().unwrap_or(false))
 }
 
 fn settle(registry: &mut Registry, claim: Claim, found: &mut Reconciled) {
     if lives(&claim) {
-        found.errors.push(format!("worker {} outlives SIGKILL; its row is kept", claim.id));
+        found.errors.push(format!(
+            "worker {} outlives SIGKILL; its row is kept",
+            claim.id
+        ));
         return;
     }
     let how = match &claim.leader {
         // Unknown is not dead: the next sweep asks again.
         Leader::Unknown(why) => {
-            found.errors.push(format!("worker {}: cannot tell whether it lives: {why}", claim.id));
+            found.errors.push(format!(
+                "worker {}: cannot tell whether it lives: {why}",
+                claim.id
+            ));
             return;
         }
         Leader::Gone(how @ (HowKnown::PidRecycled | HowKnown::Rebooted)) => *how,
@@ -182,8 +215,11 @@ fn settle(registry: &mut Registry, claim: Claim, found: &mut Reconciled) {
     let left = leftovers(claim.left.iter().map(String::as_str));
     let finished = registry.finish(claim.id, |row| {
         row.status = Status::Exited;
-        row.outcome =
-            Some(if row.cancelled.is_some() { Outcome::Cancelled } else { Outcome::Unknown });
+        row.outcome = Some(if row.cancelled.is_some() {
+            Outcome::Cancelled
+        } else {
+            Outcome::Unknown
+        });
         row.how_known = Some(how);
         if left.count > 0 {
             row.leftovers = left;
@@ -205,6 +241,9 @@ fn note(how: HowKnown, cancelled: bool) -> String {
         HowKnown::PidRecycled => "the daemon was lost; its pid belongs to another process now",
         _ => "the daemon was lost and its workers with it",
     };
-    if cancelled { format!("{what}; it was being cancelled") } else { what.to_owned() }
+    if cancelled {
+        format!("{what}; it was being cancelled")
+    } else {
+        what.to_owned()
+    }
 }
-

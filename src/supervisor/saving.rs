@@ -50,7 +50,9 @@ impl Supervisor {
     /// over two seconds delays nobody further.
     pub(super) fn settle(&mut self, id: WorkerId, waiters: Vec<Waiter>) {
         let saved = self.save(id);
-        let Some(row) = self.registry.get(id) else { return };
+        let Some(row) = self.registry.get(id) else {
+            return;
+        };
         let outcome = row.outcome.unwrap_or(Outcome::Unknown);
         let change = Change::Exited {
             id,
@@ -68,7 +70,10 @@ impl Supervisor {
             let _ = changes.send(Change::Changed(id));
             if let Some(view) = view {
                 for waiter in waiters {
-                    let _ = waiter.send(Ok(Ended { outcome, view: view.clone() }));
+                    let _ = waiter.send(Ok(Ended {
+                        outcome,
+                        view: view.clone(),
+                    }));
                 }
             }
         });

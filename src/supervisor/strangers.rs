@@ -40,12 +40,17 @@ pub(super) struct Scan {
 impl Supervisor {
     /// A child of ours has changed state: perhaps a stranger's end.
     pub(super) fn child_signal(&mut self, now: Now) {
-        self.timers.at_latest(Key::Strangers, now.mono.plus(COALESCE));
+        self.timers
+            .at_latest(Key::Strangers, now.mono.plus(COALESCE));
     }
 
     /// A worker without a leaf has to be looked for, at once.
     pub(super) fn want_scan(&mut self, node: NodeId) {
-        if self.children.get(node).is_some_and(|child| child.leaf.is_none()) {
+        if self
+            .children
+            .get(node)
+            .is_some_and(|child| child.leaf.is_none())
+        {
             self.strangers.wanted.insert(node);
             self.scan();
         }
@@ -75,7 +80,8 @@ impl Supervisor {
                 // Nobody is called dead for a /proc that cannot be read; it is tried again.
                 tracing::warn!(%error, "cannot look for processes");
                 self.strangers.wanted.extend(asked);
-                self.timers.at_latest(Key::Strangers, now.mono.plus(Duration::from_secs(1)));
+                self.timers
+                    .at_latest(Key::Strangers, now.mono.plus(Duration::from_secs(1)));
                 return;
             }
         };
@@ -101,11 +107,19 @@ impl Supervisor {
         let mut suspects = HashMap::new();
         for pid in &looked.children {
             if self.children.node_of_pid(*pid).is_some()
-                || self.helpers.values().any(|h| h.started.process.id().pid == *pid)
+                || self
+                    .helpers
+                    .values()
+                    .any(|h| h.started.process.id().pid == *pid)
             {
                 continue;
             }
-            let seen = self.strangers.suspects.get(pid).copied().unwrap_or(unsettled);
+            let seen = self
+                .strangers
+                .suspects
+                .get(pid)
+                .copied()
+                .unwrap_or(unsettled);
             if first_starting.is_some_and(|first| first < seen) {
                 suspects.insert(*pid, seen);
                 continue;
@@ -129,13 +143,22 @@ impl Supervisor {
             .iter()
             .map(|child| {
                 let id = child.process.id();
-                Root { node: child.node, pid: id.pid, start_ticks: id.start_ticks }
+                Root {
+                    node: child.node,
+                    pid: id.pid,
+                    start_ticks: id.start_ticks,
+                }
             })
             .collect();
         let known: HashMap<Pid, NodeId> = self
             .children
             .iter()
-            .flat_map(|child| child.tracked.iter().map(|t| (t.process.id().pid, child.node)))
+            .flat_map(|child| {
+                child
+                    .tracked
+                    .iter()
+                    .map(|t| (t.process.id().pid, child.node))
+            })
             .collect();
         let own = i32::try_from(std::process::id()).unwrap_or(0);
         let found = attribute(&looked.stats, own, &roots, &known, |stat| {
@@ -150,36 +173,50 @@ impl Supervisor {
     }
 
     fn found_members(&mut self, node: NodeId, members: &[Stat], asked: bool) {
-        let Some(child) = self.children.get(node) else { return };
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
         if !asked && child.tracked.is_empty() && child.machine.leader_runs() {
             return;
         }
         let pgid = child.pgid.get();
         for stat in members {
             let Some(process) = open(stat) else { continue };
-            let tracked =
-                Tracked { process, comm: stat.comm.clone(), in_group: stat.pgrp == pgid };
+            let tracked = Tracked {
+                process,
+                comm: stat.comm.clone(),
+                in_group: stat.pgrp == pgid,
+            };
             if let Err(error) = self.children.track(node, tracked) {
                 tracing::error!(%error, "cannot watch a process");
             }
         }
         let left = self.children.drop_ended(node);
-        let Some(child) = self.children.get(node) else { return };
+        let Some(child) = self.children.get(node) else {
+            return;
+        };
         if child.machine.leader_runs() || !asked {
             return;
         }
         if left == 0 {
             self.on_event(node, Event::Emptied);
         } else {
-            let left: Vec<_> =
-                child.tracked.iter().map(|t| (t.process.id().pid, t.comm.clone())).collect();
+            let left: Vec<_> = child
+                .tracked
+                .iter()
+                .map(|t| (t.process.id().pid, t.comm.clone()))
+                .collect();
             self.left(node, &left);
         }
     }
 
     /// Orphans of workers that nothing names: shown, and ended at the drain.
     pub(super) fn unknown_strangers(&self) -> usize {
-        self.strangers.unknown.iter().filter(|p| !p.has_exited()).count()
+        self.strangers
+            .unknown
+            .iter()
+            .filter(|p| !p.has_exited())
+            .count()
     }
 
     pub(super) fn kill_unknown_strangers(&self) {
@@ -191,7 +228,11 @@ impl Supervisor {
 
 fn open(stat: &Stat) -> Option<ProcessRef> {
     let boot_id = process::boot_id().ok()?;
-    let id = ProcessId { pid: stat.pid, start_ticks: stat.start_ticks, boot_id };
+    let id = ProcessId {
+        pid: stat.pid,
+        start_ticks: stat.start_ticks,
+        boot_id,
+    };
     ProcessRef::open(&id).ok()
 }
 
@@ -205,7 +246,11 @@ fn look(whole: bool) -> std::io::Result<Scan> {
         .filter(|stat| stat.ppid == own)
         .filter_map(|stat| Some((stat.pid, mark(stat.pid)?)))
         .collect();
-    Ok(Scan { children, stats, marks })
+    Ok(Scan {
+        children,
+        stats,
+        marks,
+    })
 }
 
 fn mark(pid: Pid) -> Option<WorkerId> {

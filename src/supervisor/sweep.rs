@@ -33,8 +33,16 @@ const CLOCK_NOISE: i64 = 1_000_000;
 #[derive(Debug)]
 enum Purpose {
     Own,
-    Reap { options: ReapOptions, reply: Reply<Report> },
-    Forget { id: WorkerId, force: bool, reply: Reply<()> },
+    Reap {
+        by: u32,
+        options: ReapOptions,
+        reply: Reply<Report>,
+    },
+    Forget {
+        id: WorkerId,
+        force: bool,
+        reply: Reply<()>,
+    },
 }
 
 /// A sweep that waits for its turn: one at a time.
@@ -70,6 +78,9 @@ pub(super) struct State {
     judged: HashMap<WorkerId, u64>,
     round: u64,
     last_own: Option<Now>,
+    /// The last real sweep's rows and errors: later pages of its report come from here, for a
+    /// page must not sweep again.
+    last: Option<(u32, Vec<ReportRow>, Vec<String>)>,
 }
 
 impl State {
@@ -81,6 +92,9 @@ impl State {
 impl Supervisor {
     /// `reap` by hand, by the timer, on the bus.
     pub(super) fn reap(&mut self, by: &Caller, options: ReapOptions, reply: Reply<Report>) {
+        if let Some(report) = self.later_page(by, &options) {
+            return answer(reply, Ok(report));
+        }
         let mut scope = Vec::new();
         for worker in &options.workers {
             match self.find_to_manage(by, worker) {
@@ -93,9 +107,19 @@ impl Supervisor {
             scope: (!options.workers.is_empty()).then_some(scope),
             owner: (!self.has(by, Right::ManageAll)).then_some(by.uid),
             grace_secs: i64::try_from(grace.as_secs()).unwrap_or(i64::MAX),
-            purpose: Purpose::Reap { options, reply },
+            purpose: Purpose::Reap {
+                by: by.uid,
+                options,
+                reply,
+            },
         };
         self.want_sweep(wanted);
+    }
+
+    fn later_page(&self, by: &Caller, options: &ReapOptions) -> Option<Report> {
+        let (whose, rows, errors) = self.sweeps.last.as_ref()?;
+        let later = options.after.is_some() && !options.dry_run && *whose == by.uid;
+        later.then(|| page(options, rows.clone(), errors.clone()))
     }
 
     /// `forget`: the collector's own question, with no grace, about one row.
@@ -127,8 +151,12 @@ impl Supervisor {
     /// Sets the own tick, where there is a row it could do something about.
     pub(super) fn schedule_sweep(&mut self, now: Now) {
         let interval = self.set.config.gc.interval;
-        let dead: u64 =
-            self.registry.counts().filter(|(s, _)| s.is_terminal()).map(|(_, n)| n).sum();
+        let dead: u64 = self
+            .registry
+            .counts()
+            .filter(|(s, _)| s.is_terminal())
+            .map(|(_, n)| n)
+            .sum();
         if interval.is_zero() || dead == 0 {
             return self.timers.set(Key::Sweep, None);
         }
@@ -145,7 +173,9 @@ impl Supervisor {
         if self.sweeps.running {
             return;
         }
-        let Some(wanted) = self.sweeps.waiting.pop_front() else { return };
+        let Some(wanted) = self.sweeps.waiting.pop_front() else {
+            return;
+        };
         self.sweeps.running = true;
         let now = clock::now();
         self.correct_clock(now);
@@ -221,7 +251,10 @@ impl Supervisor {
             self.shift_rows(jump, now);
         }
         if let Ok(boot_id) = process::boot_id() {
-            let mark = ClockMark { boot_id, wall_minus_boot_usec: offset };
+            let mark = ClockMark {
+                boot_id,
+                wall_minus_boot_usec: offset,
+            };
             let _ = self.writer.submit(Job::Clock(mark));
         }
     }
@@ -231,9 +264,7 @@ impl Supervisor {
         let shifted: Vec<(WorkerId, Timestamp)> = self
             .registry
             .iter()
-            .filter_map(|row| {
-                Some((row.id, shifted_by_jump(row.exited?, now.wall, grace, jump)?))
-            })
+            .filter_map(|row| Some((row.id, shifted_by_jump(row.exited?, now.wall, grace, jump)?)))
             .collect();
         super::journal::clock_jumped(jump / 1_000_000, shifted.len());
         for (id, exited) in shifted {
@@ -247,7 +278,9 @@ impl Supervisor {
         self.sweeps.round += 1;
         let now = clock::now();
         let Swept { purpose, outcome } = swept;
-        let SweepOutcome { verdicts, errors, .. } = outcome;
+        let SweepOutcome {
+            verdicts, errors, ..
+        } = outcome;
         match purpose {
             Purpose::Forget { id, force, reply } => self.forgotten(id, force, verdicts, reply, now),
             Purpose::Own => {
@@ -255,12 +288,11 @@ impl Supervisor {
                 self.last_reap = Some(now.wall);
                 self.purge();
             }
-            Purpose::Reap { options, reply } => {
+            Purpose::Reap { by, options, reply } => {
                 let (rows, saved) = self.carry_out(verdicts, options.dry_run, now);
-                let limit = if options.limit == 0 { PAGE } else { options.limit.min(PAGE) };
-                let report =
-                    Report::new(options.dry_run, rows, errors, limit as usize, options.after);
+                let report = page(&options, rows.clone(), errors.clone());
                 if !options.dry_run {
+                    self.sweeps.last = report.more.then_some((by, rows, errors));
                     self.last_reap = Some(now.wall);
                     self.purge();
                 }
@@ -283,7 +315,10 @@ impl Supervisor {
         verdicts: Vec<Verdict>,
         dry_run: bool,
         now: Now,
-    ) -> (Vec<ReportRow>, Vec<tokio::sync::oneshot::Receiver<std::io::Result<()>>>) {
+    ) -> (
+        Vec<ReportRow>,
+        Vec<tokio::sync::oneshot::Receiver<std::io::Result<()>>>,
+    ) {
         let mut rows = Vec::with_capacity(verdicts.len());
         let (mut saved, mut removed) = (Vec::new(), Vec::new());
         for verdict in verdicts {
@@ -388,23 +423,40 @@ impl Supervisor {
         let Some(verdict) = verdicts.into_iter().find(|v| v.id == id) else {
             return answer(reply, Err(Refused::NoSuchWorker(id.to_string())));
         };
-        let Some(row) = self.registry.get(id).filter(|row| row.generation == verdict.generation)
+        let Some(row) = self
+            .registry
+            .get(id)
+            .filter(|row| row.generation == verdict.generation)
         else {
             let why = "it changed meanwhile; ask again".to_owned();
-            return answer(reply, Err(Refused::WrongState { id, status: Status::Exited, why }));
+            return answer(
+                reply,
+                Err(Refused::WrongState {
+                    id,
+                    status: Status::Exited,
+                    why,
+                }),
+            );
         };
         let status = row.status;
         if let Some(how) = verdict.found_dead {
             self.found_dead(id, how);
         }
         let tree = |reason: &KeepReason| {
-            matches!(reason, KeepReason::WorktreeDirty(_) | KeepReason::WorktreeUnprobed(_))
+            matches!(
+                reason,
+                KeepReason::WorktreeDirty(_) | KeepReason::WorktreeUnprobed(_)
+            )
         };
         match &verdict.decision {
             Decision::Reap | Decision::StampExit => {}
             Decision::Keep(reason) if force && tree(reason) => {}
             Decision::Keep(reason) => {
-                let hint = if tree(reason) { " (--force drops the row all the same)" } else { "" };
+                let hint = if tree(reason) {
+                    " (--force drops the row all the same)"
+                } else {
+                    ""
+                };
                 let why = format!("{}{hint}", reason.sentence());
                 return answer(reply, Err(Refused::WrongState { id, status, why }));
             }
@@ -475,6 +527,15 @@ impl Supervisor {
     }
 }
 
+fn page(options: &ReapOptions, rows: Vec<ReportRow>, errors: Vec<String>) -> Report {
+    let limit = if options.limit == 0 {
+        PAGE
+    } else {
+        options.limit.min(PAGE)
+    };
+    Report::new(options.dry_run, rows, errors, limit as usize, options.after)
+}
+
 fn loaded_row(loaded: &Loaded) -> &Row {
     match loaded {
         Loaded::Row(row, _) => row,
@@ -490,13 +551,22 @@ fn find_reaped(
     let io = |e: crate::registry::store::StoreError| Refused::Io(e.to_string());
     let none = || Refused::NoSuchWorker(format!("{worker} (among reaped rows)"));
     let ids = store.list_reaped().map_err(io)?;
-    let by_id: Vec<WorkerId> =
-        ids.iter().copied().filter(|id| id.as_str().starts_with(worker)).collect();
-    let candidates = if by_id.is_empty() || worker.is_empty() { ids } else { by_id };
+    let by_id: Vec<WorkerId> = ids
+        .iter()
+        .copied()
+        .filter(|id| id.as_str().starts_with(worker))
+        .collect();
+    let candidates = if by_id.is_empty() || worker.is_empty() {
+        ids
+    } else {
+        by_id
+    };
     let mut best: Option<Loaded> = None;
     let mut same_prefix = Vec::new();
     for id in candidates {
-        let Ok(Some(loaded)) = store.load_reaped(id) else { continue };
+        let Ok(Some(loaded)) = store.load_reaped(id) else {
+            continue;
+        };
         let row = loaded_row(&loaded);
         if !visible(row) {
             continue;
@@ -508,14 +578,19 @@ fn find_reaped(
         if by_prefix {
             same_prefix.push(id);
         }
-        let newer = best.as_ref().is_none_or(|b| loaded_row(b).created < row.created);
+        let newer = best
+            .as_ref()
+            .is_none_or(|b| loaded_row(b).created < row.created);
         if (row.name == worker || by_prefix) && newer {
             best = Some(loaded);
         }
     }
     if same_prefix.len() > 1 {
         same_prefix.truncate(16);
-        return Err(Refused::Ambiguous { worker: worker.to_owned(), candidates: same_prefix });
+        return Err(Refused::Ambiguous {
+            worker: worker.to_owned(),
+            candidates: same_prefix,
+        });
     }
     best.ok_or_else(none)
 }

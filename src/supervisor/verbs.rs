@@ -2,7 +2,7 @@
 
 use super::Supervisor;
 use super::handle::{
-    CancelOptions, CancelReply, CancelState, Caller, Command, Ended, ListFilter, Reply, Right,
+    Caller, CancelOptions, CancelReply, CancelState, Command, Ended, ListFilter, Reply, Right,
     Whom, WorkerView,
 };
 use super::refused::Refused;
@@ -60,9 +60,10 @@ impl Supervisor {
     fn lookup(&self, by: &Caller, worker: &str) -> Result<WorkerId, Refused> {
         let refuse = |error| match error {
             ResolveError::NoSuch => Refused::NoSuchWorker(worker.to_owned()),
-            ResolveError::Ambiguous(candidates) => {
-                Refused::Ambiguous { worker: worker.to_owned(), candidates }
-            }
+            ResolveError::Ambiguous(candidates) => Refused::Ambiguous {
+                worker: worker.to_owned(),
+                candidates,
+            },
         };
         match self.registry.resolve(worker, |row| Self::owns(by, row)) {
             Err(ResolveError::NoSuch) => self.registry.resolve(worker, |_| true).map_err(refuse),
@@ -93,7 +94,11 @@ impl Supervisor {
     /// The same, and the row must be one that may be written.
     pub(super) fn find_to_change(&self, by: &Caller, worker: &str) -> Result<WorkerId, Refused> {
         let id = self.find_to_manage(by, worker)?;
-        if self.registry.is_read_only(id) { Err(Refused::NewerSchema(id)) } else { Ok(id) }
+        if self.registry.is_read_only(id) {
+            Err(Refused::NewerSchema(id))
+        } else {
+            Ok(id)
+        }
     }
 
     fn by_pid(&self, by: &Caller, pid: Pid) -> Result<WorkerId, Refused> {
@@ -113,7 +118,10 @@ impl Supervisor {
         }
         let mut at = stat(pid).ok()?;
         for _ in 0..CLIMB_MAX {
-            if let Some(child) = self.children.node_of_pid(at.pid).and_then(|n| self.children.get(n))
+            if let Some(child) = self
+                .children
+                .node_of_pid(at.pid)
+                .and_then(|n| self.children.get(n))
                 && child.process.id().start_ticks == at.start_ticks
             {
                 return Some(child.id);
@@ -129,18 +137,28 @@ impl Supervisor {
 
     fn seen_by(&self, by: &Caller, row: &Row) -> WorkerView {
         let view = self.view(row);
-        if Self::owns(by, row) || self.has(by, Right::ManageAll) { view } else { view.redacted() }
+        if Self::owns(by, row) || self.has(by, Right::ManageAll) {
+            view
+        } else {
+            view.redacted()
+        }
     }
 
     fn view_of(&self, by: &Caller, worker: &str) -> Result<Box<WorkerView>, Refused> {
         let id = self.find(by, worker)?;
-        let row =
-            self.registry.get(id).ok_or_else(|| Refused::NoSuchWorker(worker.to_owned()))?;
+        let row = self
+            .registry
+            .get(id)
+            .ok_or_else(|| Refused::NoSuchWorker(worker.to_owned()))?;
         Ok(Box::new(self.seen_by(by, row)))
     }
 
     fn list(&self, by: &Caller, filter: &ListFilter) -> Vec<WorkerView> {
-        let limit = if filter.limit == 0 { PAGE } else { filter.limit.min(PAGE) };
+        let limit = if filter.limit == 0 {
+            PAGE
+        } else {
+            filter.limit.min(PAGE)
+        };
         let all = self.has(by, Right::ListAll);
         let wanted = |row: &&Row| {
             (all || Self::owns(by, row))
@@ -173,9 +191,16 @@ impl Supervisor {
             Ok(id) => id,
             Err(refused) => return answer(reply, Err(refused)),
         };
-        let reason = if reason.is_empty() { "cancelled" } else { reason };
-        let descendants =
-            if how.keep_descendants { Vec::new() } else { self.cancel_below(id, by.uid, how.now) };
+        let reason = if reason.is_empty() {
+            "cancelled"
+        } else {
+            reason
+        };
+        let descendants = if how.keep_descendants {
+            Vec::new()
+        } else {
+            self.cancel_below(id, by.uid, how.now)
+        };
         let mut found = CancelReply {
             state: CancelState::Begun,
             durable: true,
@@ -186,11 +211,12 @@ impl Supervisor {
             starting.cancel = Some(starting.cancel.unwrap_or(false) || how.now);
             let now = crate::sys::clock::now();
             let _ = self.registry.update(id, |row| {
-                row.cancelled.get_or_insert_with(|| crate::worker::Cancellation {
-                    by: by.uid,
-                    reason: crate::worker::row::clip(reason, 1024),
-                    at: now.wall,
-                });
+                row.cancelled
+                    .get_or_insert_with(|| crate::worker::Cancellation {
+                        by: by.uid,
+                        reason: crate::worker::row::clip(reason, 1024),
+                        at: now.wall,
+                    });
             });
             found.durable = false;
             let _ = self.save(id);
@@ -199,21 +225,38 @@ impl Supervisor {
         let Some(node) = self.children.node_of(id) else {
             return answer(reply, self.already_ended(id, found));
         };
-        let running = self.children.get(node).is_some_and(|child| child.machine.is_stopping());
+        let running = self
+            .children
+            .get(node)
+            .is_some_and(|child| child.machine.is_stopping());
         if running {
             found.state = CancelState::Running;
         }
-        self.cancel_replies.entry(node).or_default().push((reply, found));
+        self.cancel_replies
+            .entry(node)
+            .or_default()
+            .push((reply, found));
         self.cancel_node(node, by.uid, reason, how.now);
     }
 
     fn already_ended(&self, id: WorkerId, found: CancelReply) -> Result<CancelReply, Refused> {
-        let row = self.registry.get(id).ok_or_else(|| Refused::NoSuchWorker(id.to_string()))?;
+        let row = self
+            .registry
+            .get(id)
+            .ok_or_else(|| Refused::NoSuchWorker(id.to_string()))?;
         if !row.status.is_terminal() {
             let why = "it is no child of this daemon; the next sweep settles it".to_owned();
-            return Err(Refused::WrongState { id, status: row.status, why });
+            return Err(Refused::WrongState {
+                id,
+                status: row.status,
+                why,
+            });
         }
-        Ok(CancelReply { state: CancelState::Ended, outcome: row.outcome, ..found })
+        Ok(CancelReply {
+            state: CancelState::Ended,
+            outcome: row.outcome,
+            ..found
+        })
     }
 
     /// Cancels what a worker has asked for, and what those have.
@@ -258,10 +301,23 @@ impl Supervisor {
         }
         if !row.status.is_terminal() {
             let why = "it is not ours to wait for yet; ask again after the next sweep".to_owned();
-            return answer(reply, Err(Refused::WrongState { id, status: row.status, why }));
+            return answer(
+                reply,
+                Err(Refused::WrongState {
+                    id,
+                    status: row.status,
+                    why,
+                }),
+            );
         }
         let outcome = row.outcome.unwrap_or(Outcome::Unknown);
-        answer(reply, Ok(Ended { outcome, view: Box::new(self.view(row)) }));
+        answer(
+            reply,
+            Ok(Ended {
+                outcome,
+                view: Box::new(self.view(row)),
+            }),
+        );
     }
 
     fn running(&self, by: &Caller, worker: &str) -> Result<(WorkerId, NodeId), Refused> {
@@ -285,11 +341,15 @@ impl Supervisor {
         signal: i32,
     ) -> Result<(), Refused> {
         if !(1..=64).contains(&signal) {
-            return Err(Refused::InvalidArgs(format!("{signal} is no signal number (1 to 64)")));
+            return Err(Refused::InvalidArgs(format!(
+                "{signal} is no signal number (1 to 64)"
+            )));
         }
         let (id, node) = self.running(by, worker)?;
         self.on_event(node, Event::Signalled(signal));
-        let Some(child) = self.children.get(node) else { return Ok(()) };
+        let Some(child) = self.children.get(node) else {
+            return Ok(());
+        };
         let sent = match whom {
             Whom::Leader => child.process.signal(signal),
             Whom::Group => signal_group(child.pgid, signal),
@@ -309,18 +369,22 @@ impl Supervisor {
                 status: Status::Stopping,
                 why: "the process has ended already".to_owned(),
             }),
-            Ok(Delivery::Denied) => {
-                Err(Refused::Io("the kernel does not let us signal it (EPERM)".to_owned()))
-            }
+            Ok(Delivery::Denied) => Err(Refused::Io(
+                "the kernel does not let us signal it (EPERM)".to_owned(),
+            )),
             Err(error) => Err(Refused::Io(format!("cannot signal worker {id}: {error}"))),
         }
     }
 
     fn freeze(&mut self, by: &Caller, worker: &str, frozen: bool) -> Result<(), Refused> {
         let (id, node) = self.running(by, worker)?;
-        let Some(child) = self.children.get_mut(node) else { return Ok(()) };
+        let Some(child) = self.children.get_mut(node) else {
+            return Ok(());
+        };
         let Some(leaf) = &child.leaf else {
-            return Err(Refused::NotSupported("freezing needs a writable cgroup2".to_owned()));
+            return Err(Refused::NotSupported(
+                "freezing needs a writable cgroup2".to_owned(),
+            ));
         };
         if frozen && child.machine.is_stopping() {
             return Err(Refused::WrongState {
@@ -329,7 +393,8 @@ impl Supervisor {
                 why: "it is being ended".to_owned(),
             });
         }
-        leaf.freeze(frozen).map_err(|e| Refused::Io(format!("cannot freeze worker {id}: {e}")))?;
+        leaf.freeze(frozen)
+            .map_err(|e| Refused::Io(format!("cannot freeze worker {id}: {e}")))?;
         child.frozen = frozen;
         let _ = self.changes.send(super::handle::Change::Changed(id));
         Ok(())

@@ -31,15 +31,24 @@ impl Supervisor {
             parent: row.parent,
             depth: row.depth,
             trace_id: row.trace_id.clone(),
-            argv: row.argv.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+            argv: row
+                .argv
+                .iter()
+                .map(|a| a.to_string_lossy().into_owned())
+                .collect(),
             cwd: row.cwd.to_string_lossy().into_owned(),
-            worktree: row.worktree.as_ref().map(|w| w.to_string_lossy().into_owned()),
+            worktree: row
+                .worktree
+                .as_ref()
+                .map(|w| w.to_string_lossy().into_owned()),
             control_group: row.leaf.clone().filter(|_| child.is_some()),
             created: row.created,
             started: row.started,
             exited: row.exited,
             age_ms: age_ms(row, child.map(|c| c.started), now),
-            deadline: child.and_then(|c| c.deadline).map(|at| wall_of_boot(at, now)),
+            deadline: child
+                .and_then(|c| c.deadline)
+                .map(|at| wall_of_boot(at, now)),
             outcome: row.outcome,
             how_known: row.how_known,
             exit: row.exit,
@@ -47,7 +56,9 @@ impl Supervisor {
             rung,
             next_rung: next.map(|at| wall_of_mono(at, now)),
             unkillable: rung == Some(crate::worker::Rung::Unkillable) && child.is_some(),
-            took_usec: row.took.map(|t| u64::try_from(t.as_micros()).unwrap_or(u64::MAX)),
+            took_usec: row
+                .took
+                .map(|t| u64::try_from(t.as_micros()).unwrap_or(u64::MAX)),
             processes: child.map_or(row.processes, |c| c.processes),
             note: row.note.clone(),
             cancelled: row.cancelled.clone(),
@@ -63,8 +74,7 @@ impl Supervisor {
             unenforced: Vec::new(),
             output: row.output.clone(),
             output_dropped: row.output_dropped,
-            read_only: newer
-                .map(|schema| format!("written by a newer musterd (schema {schema})")),
+            read_only: newer.map(|schema| format!("written by a newer musterd (schema {schema})")),
             generation: row.generation,
         }
     }
@@ -87,17 +97,26 @@ impl Supervisor {
     pub(super) fn service_view(&self) -> ServiceView {
         let mut degraded = self.degraded.clone();
         if let DiskHealth::Degraded(why) = &*self.writer.health().borrow() {
-            degraded.push(format!("state directory: {why}; no new workers until it is written"));
+            degraded.push(format!(
+                "state directory: {why}; no new workers until it is written"
+            ));
         }
         match self.unknown_strangers() {
             0 => {}
-            n => degraded.push(format!("{n} orphaned processes that no worker can be named for")),
+            n => degraded.push(format!(
+                "{n} orphaned processes that no worker can be named for"
+            )),
         }
         ServiceView {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             generation: self.set.generation,
-            state: if self.drain.is_some() { "draining" } else { "running" }.to_owned(),
+            state: if self.drain.is_some() {
+                "draining"
+            } else {
+                "running"
+            }
+            .to_owned(),
             containment: match &self.tree {
                 Ok(_) => "cgroup".to_owned(),
                 Err(why) => format!("weak: {why}"),
@@ -106,7 +125,11 @@ impl Supervisor {
             n_workers: u32::try_from(self.children.len()).unwrap_or(u32::MAX),
             n_rows: u32::try_from(self.registry.len()).unwrap_or(u32::MAX),
             n_quarantined: self.quarantined,
-            by_status: self.registry.counts().map(|(s, n)| (s.to_string(), n)).collect(),
+            by_status: self
+                .registry
+                .counts()
+                .map(|(s, n)| (s.to_string(), n))
+                .collect(),
             by_kind: KindType::ALL
                 .iter()
                 .map(|kind| (kind.to_string(), u64::from(self.children.count_of(*kind))))
@@ -118,7 +141,12 @@ impl Supervisor {
             spawned: self.counters.spawned,
             exits: crate::worker::Outcome::ALL
                 .iter()
-                .map(|o| (o.to_string(), self.counters.exits.get(o).copied().unwrap_or(0)))
+                .map(|o| {
+                    (
+                        o.to_string(),
+                        self.counters.exits.get(o).copied().unwrap_or(0),
+                    )
+                })
                 .collect(),
         }
     }
@@ -130,7 +158,11 @@ fn age_ms(row: &Row, started: Option<Mono>, now: Now) -> u64 {
         return u64::try_from(now.mono.since(started).as_millis()).unwrap_or(u64::MAX);
     }
     let Some(start) = row.started else { return 0 };
-    let end = if row.status == Status::Live { now.wall } else { row.exited.unwrap_or(now.wall) };
+    let end = if row.status == Status::Live {
+        now.wall
+    } else {
+        row.exited.unwrap_or(now.wall)
+    };
     u64::try_from(end.since(start) / 1000).unwrap_or(0)
 }
 
@@ -144,5 +176,7 @@ fn wall_of_boot(at: Boot, now: Now) -> Timestamp {
 
 fn wall(ahead: std::time::Duration, behind: std::time::Duration, now: Now) -> Timestamp {
     let micros = |d: std::time::Duration| i64::try_from(d.as_micros()).unwrap_or(i64::MAX);
-    now.wall.plus(micros(ahead)).plus(micros(behind).saturating_neg())
+    now.wall
+        .plus(micros(ahead))
+        .plus(micros(behind).saturating_neg())
 }

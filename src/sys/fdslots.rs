@@ -86,7 +86,10 @@ impl Slots {
 /// Call it before [`Slots::reserve`].
 pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     if number < 3 {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "is not above 2"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "is not above 2",
+        ));
     }
     // SAFETY: only looked at; a number that is not open is an error here.
     let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };

@@ -208,8 +208,14 @@ impl Row {
 
 /// At most `max` bytes of a text, cut between characters, control characters replaced.
 pub fn clip(text: &str, max: usize) -> String {
-    let end = (0..=max.min(text.len())).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
-    text[..end].chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    let end = (0..=max.min(text.len()))
+        .rev()
+        .find(|i| text.is_char_boundary(*i))
+        .unwrap_or(0);
+    text[..end]
+        .chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
 }
 
 /// Text that may not be UTF-8, kept losslessly in TOML and JSON: a string where it is one, else

@@ -139,7 +139,7 @@ impl Fake {
         let (commands, mut inbox) = mpsc::channel(64);
         let (changes, _) = broadcast::channel(1024);
         let seen = Arc::new(Mutex::new(Seen::default()));
-        let handle = Handle::new(commands, changes.clone());
+        let handle = Handle::new(commands, changes.clone(), std::sync::Arc::default());
         let notes = seen.clone();
         tokio::spawn(async move {
             while let Some(command) = inbox.recv().await {

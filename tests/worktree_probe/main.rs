@@ -1,5 +1,10 @@
 //! The worktree probe on real repositories, with the real helper.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up fails by it"
+)]
+
 mod bench;
 mod helpers;
 mod hostile;

@@ -15,10 +15,7 @@ use crate::places::{Real, config_home, config_root};
 
 /// Runs the verb. `--system` and `--user` choose one set of files; without them both are checked.
 pub fn run(global: &Global, args: &CheckConfigArgs, out: &mut Output) -> Result<Code, Failure> {
-    let root = args
-        .config_root
-        .clone()
-        .or_else(|| config_root(&Real));
+    let root = args.config_root.clone().or_else(|| config_root(&Real));
     check(&sets(global, root.as_deref()), out)
 }
 

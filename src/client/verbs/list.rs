@@ -50,9 +50,12 @@ pub async fn run(daemon: &Daemon, args: &ListArgs, out: &mut Output) -> Result<C
 
 fn wanted(row: &Listed, patterns: &[String]) -> bool {
     patterns.is_empty()
-        || patterns
-            .iter()
-            .any(|p| glob(p, &row.id) || glob(p, &row.name) || row.id.starts_with(p.as_str()))
+        || patterns.iter().any(|p| {
+            [&row.id, &row.name, &row.kind]
+                .iter()
+                .any(|text| glob(p, text))
+                || row.id.starts_with(p.as_str())
+        })
 }
 
 /// A row with the keys of `show --json`, as far as a list knows them.
@@ -196,6 +199,7 @@ mod tests {
             ("fix", false),
             ("4kd", true),
             ("*1x", true),
+            ("comm*", true),
             ("other", false),
         ] {
             assert_eq!(wanted(&row, &[pattern.to_owned()]), yes, "{pattern}");

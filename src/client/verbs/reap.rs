@@ -99,10 +99,9 @@ fn print(report: &Reaped, dry_run: bool, now: i64, out: &mut Output) {
 
 fn detail(row: &ReapedRow) -> String {
     match row.seconds_left.and_then(|left| u64::try_from(left).ok()) {
-        Some(left) if row.detail.is_empty() => {
-            format!("{} left", span(std::time::Duration::from_secs(left)))
-        }
-        _ => escape(&row.detail),
+        // The same as the detail's words, but in units that count.
+        Some(left) => format!("{} left", span(std::time::Duration::from_secs(left))),
+        None => escape(&row.detail),
     }
 }
 

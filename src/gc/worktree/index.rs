@@ -194,7 +194,7 @@ mod tests {
             out.extend((flags | path.len() as u16).to_be_bytes());
             out.extend(path.as_bytes());
             out.push(0);
-            while (out.len() - start) % 8 != 0 {
+            while !(out.len() - start).is_multiple_of(8) {
                 out.push(0);
             }
         }

@@ -33,7 +33,10 @@ pub fn absolute(cgroup: &Path) -> io::Result<PathBuf> {
 
 /// Has a cgroup that [`Leaf::rel`] named processes in it? `None` if there is no such cgroup.
 pub fn populated(cgroup: &Path) -> io::Result<Option<bool>> {
-    match absolute(cgroup).and_then(Leaf::open).and_then(|leaf| leaf.populated()) {
+    match absolute(cgroup)
+        .and_then(Leaf::open)
+        .and_then(|leaf| leaf.populated())
+    {
         Ok(populated) => Ok(Some(populated)),
         Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
