@@ -21,7 +21,16 @@ end_daemon() {
 }
 trap end_daemon EXIT
 
-show() { printf '\n$ %s\n' "$*"; "$@"; }
+# A verb as one would type it, and what it prints. `status` of an ended worker returns 3.
+show() {
+    local word line='$'
+    for word; do
+        [[ $word =~ ^[a-zA-Z0-9./_-]+$ ]] || word=${word@Q}
+        line+=" $word"
+    done
+    printf '\n%s\n' "$line"
+    "$@" 2>&1 || true
+}
 
 git init -q -b main "$top/repo"
 cd "$top/repo"
@@ -34,7 +43,7 @@ git worktree add -q ../fix-parser
 git worktree add -q ../write-docs
 
 cd "$top/fix-parser"
-show musterctl run --wait --name fix-parser -- sh -c 'cat file; sleep 1000 & echo "done, but a helper is left"'
+show musterctl run --wait --name fix-parser -- sh -c 'sleep 1000 & sleep 0.2; cat file'
 cd "$top/write-docs"
 show musterctl run --wait --name write-docs -- sh -c 'echo draft > notes.txt'
 show musterctl run --detach --name stubborn -- sh -c 'trap "" TERM; while :; do sleep 1; done'

@@ -14,7 +14,7 @@ fn a_program_that_cannot_be_started_is_told_with_path_and_reason() {
         (plain, "Permission denied"),
         ("/", "Permission denied"),
     ] {
-        let said = world.ctl(&["run", "--", argv0]);
+        let said = world.ctl(&["run", "-E", "PATH=/usr/bin:/bin", "--", argv0]);
         assert!(said.code != 0 && said.code != 8, "{said:?}");
         assert!(
             said.stderr.contains(argv0) && said.stderr.contains(why),
