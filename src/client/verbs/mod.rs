@@ -15,7 +15,7 @@ mod wait;
 use std::rc::Rc;
 
 use super::args::{Global, KillArgs, ListArgs, Verb, WorkersArgs};
-use super::exit::{Asking, Code, Failure};
+use super::exit::{Asking, Code, Failure, code_of};
 use super::link::{Daemon, Tally, failure};
 use super::output::Output;
 use super::output::text::escape;
@@ -138,6 +138,11 @@ async fn look(
     worker: &str,
     asking: Asking,
 ) -> Result<(serde_json::Value, Worker), Failure> {
+    // To the contract's Status an empty name is the service.
+    if worker.is_empty() {
+        let code = code_of("org.muster1.Error.NoSuchWorker", asking);
+        return Err(Failure::new(code, "no worker \"\" on the roll".to_owned()));
+    }
     let json = daemon
         .call(async |client| client.status(worker).await)
         .await
