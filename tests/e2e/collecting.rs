@@ -174,9 +174,15 @@ fn a_reap_is_a_rename_and_restore_undoes_it() {
     world.ctl(&["restore", &id]).ok();
     assert!(!reaped.exists());
     let row = world.show(&id);
-    for key in ["name", "argv", "exit", "outcome", "exited", "created"] {
+    for key in ["name", "argv", "exit", "outcome", "created"] {
         assert_eq!(row[key], shown[key], "{key}");
     }
+    // It has its whole grace again, or the next sweep would take it back.
+    let report = world.json(&["reap"]);
+    assert_eq!(
+        verdicts(&report)["gone"],
+        ("keep".into(), "within-grace".into())
+    );
     // Over a restart too.
     world.ctl(&["reap", "--grace", "0"]).ok();
     world.stop_daemon();

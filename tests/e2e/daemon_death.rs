@@ -192,6 +192,11 @@ fn claims_a_stranger(containment: Containment, how: &str, forge: impl Fn(&mut Ro
     let world = World::with(containment, "");
     let nap = world.helper("nap");
     let id = world.run(&["--name", "old"], &[&nap, "nap", world.mark()]);
+    wait_until("its identity is on disk", || {
+        RowFile::read(&world.row_file(&id))
+            .table
+            .contains_key("process")
+    });
     world.kill_daemon();
     wait_until("all of it is gone", || world.processes().is_empty());
     let stranger = Stranger::start(&world);

@@ -183,6 +183,23 @@ fn a_helper_that_wipes_its_environment_and_forks_twice_does_not_leave_its_leaf()
     world.end();
 }
 
+#[test]
+fn without_a_cgroup_a_helper_of_another_session_and_environment_is_found_by_its_parents() {
+    let world = World::without_cgroup(LADDER);
+    let (helper, mark) = (world.helper("estranged"), world.mark().to_owned());
+    let leader = world.helper("leader");
+    let script = format!(
+        "env -i setsid {helper} nap {mark} {mark}/ready &
+        until [ -e {mark}/ready ]; do sleep 0.05; done; exec {leader} nap {mark} {mark}/ready2"
+    );
+    let id = world.run(&[], &["sh", "-c", &script]);
+    wait_until("both run", || world.path().join("ready2").exists());
+    // After the leader's end nothing names the helper any more.
+    world.ctl(&["cancel", &id]).ok();
+    world.assert_no_worker_process();
+    world.end();
+}
+
 fn a_leader_that_leaves_its_pipes_to_a_grandchild(world: World) {
     let (helper, mark) = (world.helper("holder"), world.mark().to_owned());
     let script = format!("{helper} nap {mark} & exit 7");

@@ -50,6 +50,7 @@ fn a_full_disk_refuses_new_workers_and_loses_nothing() {
         return;
     }
     let world = World::new();
+    fs::create_dir(world.state()).unwrap();
     let disk = match Tmpfs::mount(&world.state(), "size=1m,mode=700") {
         Ok(disk) => disk,
         Err(e) => return means::not_run(test, &format!("tmpfs cannot be mounted: {e}")),

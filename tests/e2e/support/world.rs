@@ -4,7 +4,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -55,10 +54,9 @@ impl World {
         // Socket paths have 108 bytes, so the name is short.
         let root = tempfile::Builder::new().prefix("m").tempdir().unwrap();
         let world = World { root, ended: false };
-        for dir in [world.state(), world.runtime(), world.home(), world.bin()] {
+        for dir in [world.home(), world.bin()] {
             fs::create_dir_all(&dir).unwrap();
         }
-        fs::set_permissions(world.runtime(), fs::Permissions::from_mode(0o700)).unwrap();
         let cgroup = match containment {
             Containment::Auto => "auto",
             Containment::None => "none",
@@ -100,17 +98,11 @@ impl World {
         self.path().join("c")
     }
 
-    /// As the configuration of the system and of the user, whichever this daemon reads.
+    /// As the configuration of a user's daemon.
     pub fn write_config(&self, text: &str) {
-        let home = self.home();
-        let below = home.strip_prefix("/").unwrap();
-        for dir in [
-            self.config_root().join("etc/musterd"),
-            self.config_root().join(below).join(".config/musterd"),
-        ] {
-            fs::create_dir_all(&dir).unwrap();
-            fs::write(dir.join("musterd.toml"), text).unwrap();
-        }
+        let dir = self.config_root().join("musterd");
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("musterd.toml"), text).unwrap();
     }
 
     /// The waiting fixture under a name of its own, as a path.
@@ -248,14 +240,14 @@ impl World {
     /// The daemon, its guardian and its probes.
     pub fn daemons(&self) -> Vec<Process> {
         let mut all = self.processes();
-        all.retain(|p| p.comm == "musterd");
+        all.retain(|p| p.comm.starts_with("musterd"));
         all
     }
 
     /// Everything but the daemon's processes and clients: workers and what they started.
     pub fn worker_processes(&self) -> Vec<Process> {
         let mut all = self.processes();
-        all.retain(|p| !matches!(p.comm.as_str(), "musterd" | "musterctl" | "strace"));
+        all.retain(|p| !p.comm.starts_with("muster") && p.comm != "strace");
         all
     }
 
