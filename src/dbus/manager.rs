@@ -106,6 +106,14 @@ struct Whole {
     workers: Vec<WorkerView>,
 }
 
+/// Status of one worker: its row, and who works for it from elsewhere.
+#[derive(serde::Serialize)]
+struct One {
+    #[serde(flatten)]
+    view: WorkerView,
+    outside: Vec<crate::supervisor::outside::Outsider>,
+}
+
 async fn status(call: &Call<'_>) -> Result<Message, Failure> {
     let worker: String = call.arguments()?;
     let json = if worker.is_empty() {
@@ -122,7 +130,14 @@ async fn status(call: &Call<'_>) -> Result<Message, Failure> {
         serde_json::to_string(&Whole { service, workers })
     } else {
         let ask = |caller| call.handle().view(caller, worker.clone());
-        serde_json::to_string(&*call.ask(ask).await?)
+        let view = call.ask(ask).await?;
+        let ask = |caller| call.handle().outside(caller, worker.clone());
+        // Who may see the row but not manage it is told of no process.
+        let outside = call.ask(ask).await.unwrap_or_default();
+        serde_json::to_string(&One {
+            view: *view,
+            outside,
+        })
     };
     let json = json.map_err(|e| Failure::new(Code::Other, e.to_string()))?;
     call.reply(&json)

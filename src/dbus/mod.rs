@@ -93,4 +93,15 @@ impl Server {
     pub async fn serve_bus(self: &Arc<Self>, address: &str) -> Result<BusLink, BusError> {
         bus::connect(self, address, bus::PATIENCE).await
     }
+
+    /// Accepted peer connections.
+    pub fn connections(&self) -> usize {
+        self.peers.count()
+    }
+
+    /// Calls that are not answered yet.
+    pub fn open_calls(&self) -> usize {
+        let busy = usize::try_from(self.handle.activity().busy()).unwrap_or(usize::MAX);
+        busy.saturating_sub(self.connections())
+    }
 }

@@ -79,6 +79,11 @@ impl Drop for Seat {
 }
 
 impl Peers {
+    /// Connections of everybody.
+    pub fn count(&self) -> usize {
+        self.lock().values().map(|user| user.connections).sum()
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u32, User>> {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }

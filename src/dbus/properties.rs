@@ -227,8 +227,28 @@ fn worker_value(view: &WorkerView, name: &str) -> Option<Variant<'static>> {
         "Leftovers" => view.leftovers.names.clone().into(),
         "Unenforced" => view.unenforced.clone().into(),
         "OutputDropped" => view.output_dropped.into(),
-        "CPUUsageNSec" | "MemoryCurrent" | "MemoryPeak" => NO_FIGURE.into(),
-        "TasksCurrent" => u32::MAX.into(),
+        "CPUUsageNSec" => view
+            .usage
+            .and_then(|u| u.cpu_nsec)
+            .unwrap_or(NO_FIGURE)
+            .into(),
+        "MemoryCurrent" => view
+            .usage
+            .and_then(|u| u.memory_current)
+            .unwrap_or(NO_FIGURE)
+            .into(),
+        "MemoryPeak" => view
+            .usage
+            .and_then(|u| u.memory_peak)
+            .unwrap_or(NO_FIGURE)
+            .into(),
+        "TasksCurrent" => {
+            let tasks = view
+                .usage
+                .and_then(|u| u.tasks)
+                .and_then(|n| u32::try_from(n).ok());
+            tasks.unwrap_or(u32::MAX).into()
+        }
         _ => return None,
     })
 }

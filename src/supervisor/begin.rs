@@ -17,7 +17,8 @@ use crate::registry::writer::Health;
 use crate::sys::clock;
 use crate::sys::spawn::{SpawnError, Started};
 use crate::worker::{
-    Control, HowKnown, Kind, NodeId, Now, Outcome, Owner, Row, Spec, Status, WorkerId,
+    Control, HowKnown, Kind, NodeId, Now, Outcome, Owner, RestartPolicy, Row, Spec, Status,
+    WorkerId,
 };
 
 /// What came of one start.
@@ -155,9 +156,7 @@ impl Supervisor {
                 id,
             });
         }
-        if spec.control != Control::None {
-            return Err(Refused::NotSupported(format!("control={}", spec.control)));
-        }
+        not_yet(spec)?;
         let id = self
             .new_id()
             .map_err(|e| Refused::Io(format!("no random id: {e}")))?;
@@ -282,6 +281,7 @@ impl Supervisor {
             adopted: false,
             frozen: false,
             processes: 0,
+            unenforced: prepared.unenforced.clone(),
             waiters: Vec::new(),
             process: started.process,
         };
@@ -364,6 +364,23 @@ impl Supervisor {
             stop_signal: row.ending.stop_signal.unwrap_or(ladder.stop_signal.0),
             unkillable_after: ladder.unkillable_after.max(Duration::from_millis(1)),
         }
+    }
+}
+
+/// What the contract has and this release does not do is refused, not silently left out.
+fn not_yet(spec: &Spec) -> Result<(), Refused> {
+    let asked = [
+        ("control", spec.control != Control::None),
+        ("restart", spec.restart != RestartPolicy::No),
+        ("tty", spec.tty),
+        ("tokens-max", spec.limits.tokens_max.is_some()),
+        ("idle-timeout-usec", spec.timeouts.idle.is_some()),
+        ("progress-timeout-usec", spec.timeouts.progress.is_some()),
+        ("pong-timeout-usec", spec.timeouts.pong.is_some()),
+    ];
+    match asked.iter().find(|(_, asked)| *asked) {
+        Some((key, _)) => Err(Refused::NotSupported(format!("{key} (in this release)"))),
+        None => Ok(()),
     }
 }
 

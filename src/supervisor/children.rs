@@ -70,6 +70,8 @@ pub struct Child {
     pub frozen: bool,
     /// Processes seen when the ladder began.
     pub processes: u32,
+    /// Limits this host cannot enforce.
+    pub unenforced: Vec<String>,
     /// Who waits for its end.
     pub waiters: Vec<tokio::sync::oneshot::Sender<Result<Ended, Refused>>>,
 }

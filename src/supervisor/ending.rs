@@ -91,7 +91,11 @@ impl Supervisor {
                 Effect::SaveStopping => self.save_stopping(node),
                 Effect::Act(act) => self.act(node, act, now),
                 Effect::Look => self.look(node),
-                Effect::Finish => self.finish(node, now),
+                Effect::Finish => {
+                    if !self.start_hook(node, now) {
+                        self.settle_child(node, now);
+                    }
+                }
             }
         }
         self.follow_up(node, now);
@@ -259,7 +263,8 @@ impl Supervisor {
         self.on_event(node, Event::Left);
     }
 
-    fn finish(&mut self, node: NodeId, now: Now) {
+    /// Nothing of a worker is left: its leader is reaped and its row is settled.
+    pub(super) fn settle_child(&mut self, node: NodeId, now: Now) {
         let Some(mut child) = self.children.remove(node) else {
             return;
         };

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
+use super::outside::Outsider;
 use super::refused::Refused;
 use crate::gc::report::Report;
 use crate::worker::{
@@ -165,6 +166,19 @@ pub struct ReapOptions {
     pub after: Option<WorkerId>,
 }
 
+/// What a living worker uses, where its leaf can tell; not in lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Usage {
+    /// CPU time, nanoseconds.
+    pub cpu_nsec: Option<u64>,
+    /// Memory, bytes.
+    pub memory_current: Option<u64>,
+    /// Most memory so far, bytes.
+    pub memory_peak: Option<u64>,
+    /// Processes and threads.
+    pub tasks: Option<u64>,
+}
+
 /// A row as the caller may see it. Serialised, it is the JSON of `Status` and `show --json`:
 /// snake_case keys, times in microseconds since the epoch, lengths in microseconds, sizes in
 /// bytes, `null` for unset; keys are only ever added.
@@ -256,6 +270,8 @@ pub struct WorkerView {
     pub limits: Limits,
     /// Limits this host cannot enforce.
     pub unenforced: Vec<String>,
+    /// What it uses; not in lists.
+    pub usage: Option<Usage>,
     /// Output file, where output goes to one.
     pub output: Option<PathBuf>,
     /// Bytes punched out of the output file.
@@ -379,6 +395,7 @@ pub enum Command {
     ByPid(Caller, Pid, Reply<WorkerId>),
     List(Caller, ListFilter, Reply<Vec<WorkerView>>),
     View(Caller, String, Reply<Box<WorkerView>>),
+    Outside(Caller, String, Reply<Vec<Outsider>>),
     Service(oneshot::Sender<ServiceView>),
     Cancel(Caller, String, String, CancelOptions, Reply<CancelReply>),
     Wait(Caller, String, Reply<Ended>),
@@ -405,6 +422,11 @@ impl Activity {
     pub fn begin(self: &Arc<Self>) -> Busy {
         self.busy.fetch_add(1, Ordering::SeqCst);
         Busy(Arc::clone(self))
+    }
+
+    /// How many there are.
+    pub fn busy(&self) -> u64 {
+        self.busy.load(Ordering::SeqCst)
     }
 
     /// For how long there has been none; `None` while there is one.
@@ -495,6 +517,11 @@ impl Handle {
     /// One row.
     pub async fn view(&self, by: Caller, worker: String) -> Result<Box<WorkerView>, Refused> {
         self.ask(|r| Command::View(by, worker, r)).await
+    }
+
+    /// Processes that do a worker's work from outside its leaf.
+    pub async fn outside(&self, by: Caller, worker: String) -> Result<Vec<Outsider>, Refused> {
+        self.ask(|r| Command::Outside(by, worker, r)).await
     }
 
     /// The service as a whole.

@@ -23,6 +23,16 @@ pub(super) struct Helper {
     pub leaf: Option<Leaf>,
 }
 
+impl Helper {
+    /// Ends it and what it started. It is unreaped, so its group id is its own.
+    pub(super) fn kill(&self) {
+        let _ = signal_group(self.started.pgid, libc::SIGKILL);
+        if let Some(leaf) = &self.leaf {
+            let _ = leaf.kill();
+        }
+    }
+}
+
 /// A wish for a helper, on its way to the supervisor.
 #[derive(Debug)]
 pub(super) struct Wish {
@@ -129,14 +139,14 @@ impl Supervisor {
     pub(super) fn kill_helper(&mut self, node: NodeId) {
         // Still in the map means still unreaped, so its group id is its own.
         if let Some(helper) = self.helpers.get(&node) {
-            let _ = signal_group(helper.started.pgid, libc::SIGKILL);
-            if let Some(leaf) = &helper.leaf {
-                let _ = leaf.kill();
-            }
+            helper.kill();
         }
     }
 
     pub(super) fn helper_ready(&mut self, node: NodeId) {
+        if self.hook_ready(node) {
+            return;
+        }
         self.kill_helper(node);
         let Some(helper) = self.helpers.remove(&node) else {
             return;

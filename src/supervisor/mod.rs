@@ -16,10 +16,12 @@ mod ending;
 pub mod handle;
 pub mod handover;
 mod helper;
+mod hook;
 mod journal;
 pub mod ladder;
 pub mod liveness;
 mod output;
+pub mod outside;
 mod prepare;
 pub mod reconcile;
 pub mod refused;
@@ -145,6 +147,7 @@ enum Inner {
     HelperWanted(helper::Wish),
     HelperStarted(Box<helper::Launched>),
     HelperUnwanted(NodeId),
+    HookStarted(Box<hook::HookStarted>),
 }
 
 /// The owner of the roll.
@@ -170,6 +173,7 @@ pub struct Supervisor {
     lazy: HashSet<WorkerId>,
     helpers: HashMap<NodeId, helper::Helper>,
     helpers_starting: HashSet<NodeId>,
+    hooks: HashMap<NodeId, hook::Hook>,
     deadlines: Deadlines,
     stale_leaves: Vec<(Leaf, u32)>,
     strangers: strangers::State,
@@ -229,6 +233,7 @@ impl Supervisor {
             lazy: parts.settled.into_iter().collect(),
             helpers: HashMap::new(),
             helpers_starting: HashSet::new(),
+            hooks: HashMap::new(),
             deadlines: Deadlines::new()?,
             stale_leaves: Vec::new(),
             strangers: strangers::State::default(),
@@ -328,6 +333,7 @@ impl Supervisor {
             Inner::HelperWanted(wish) => self.launch_helper(wish),
             Inner::HelperStarted(launched) => self.helper_started(*launched),
             Inner::HelperUnwanted(node) => self.kill_helper(node),
+            Inner::HookStarted(started) => self.hook_started(*started),
         }
     }
 
@@ -343,6 +349,7 @@ impl Supervisor {
         while let Some(key) = self.timers.pop(now.mono) {
             match key {
                 Key::Node(node) => self.tick(node),
+                Key::Hook(node) => self.hook_late(node),
                 Key::LazySave => self.save_changed_rows(),
                 Key::StaleLeaves => self.remove_stale_leaves(now),
                 Key::Output => self.cut_output(now),

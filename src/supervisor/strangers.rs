@@ -192,6 +192,12 @@ impl Supervisor {
             }
         }
         let left = self.children.drop_ended(node);
+        if let Some(child) = self.children.get_mut(node)
+            && child.machine.is_stopping()
+        {
+            let seen = left + usize::from(child.machine.leader_runs());
+            child.processes = child.processes.max(u32::try_from(seen).unwrap_or(u32::MAX));
+        }
         let Some(child) = self.children.get(node) else {
             return;
         };

@@ -3,7 +3,7 @@
 use super::Supervisor;
 use super::handle::{
     Caller, CancelOptions, CancelReply, CancelState, Command, Ended, ListFilter, Reply, Right,
-    Whom, WorkerView,
+    Usage, Whom, WorkerView,
 };
 use super::refused::Refused;
 use super::saving::Waiter;
@@ -27,6 +27,7 @@ impl Supervisor {
             Command::ByPid(by, pid, reply) => answer(reply, self.by_pid(&by, pid)),
             Command::List(by, filter, reply) => answer(reply, Ok(self.list(&by, &filter))),
             Command::View(by, worker, reply) => answer(reply, self.view_of(&by, &worker)),
+            Command::Outside(by, worker, reply) => self.outside(&by, &worker, reply),
             Command::Service(reply) => {
                 let _ = reply.send(self.service_view());
             }
@@ -150,7 +151,13 @@ impl Supervisor {
             .registry
             .get(id)
             .ok_or_else(|| Refused::NoSuchWorker(worker.to_owned()))?;
-        Ok(Box::new(self.seen_by(by, row)))
+        let mut view = self.seen_by(by, row);
+        view.usage = self
+            .children
+            .of_worker(id)
+            .and_then(|c| c.leaf.as_ref())
+            .map(usage);
+        Ok(Box::new(view))
     }
 
     fn list(&self, by: &Caller, filter: &ListFilter) -> Vec<WorkerView> {
@@ -417,6 +424,15 @@ impl Supervisor {
             };
             let _ = reply.send(result);
         });
+    }
+}
+
+fn usage(leaf: &cgroup::Leaf) -> Usage {
+    Usage {
+        cpu_nsec: leaf.cpu_usec().map(|usec| usec.saturating_mul(1000)),
+        memory_current: leaf.memory_current(),
+        memory_peak: leaf.memory_peak(),
+        tasks: leaf.tasks(),
     }
 }
 

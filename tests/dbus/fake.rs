@@ -93,6 +93,7 @@ pub fn view(id: WorkerId) -> WorkerView {
             names: vec!["sleep".into()],
         },
         limits: WorkerLimits::default(),
+        usage: None,
         unenforced: vec!["memory-max".into()],
         output: None,
         output_dropped: 0,
@@ -139,7 +140,7 @@ impl Fake {
         let (commands, mut inbox) = mpsc::channel(64);
         let (changes, _) = broadcast::channel(1024);
         let seen = Arc::new(Mutex::new(Seen::default()));
-        let handle = Handle::new(commands, changes.clone(), std::sync::Arc::default());
+        let handle = Handle::new(commands, changes.clone(), Arc::default());
         let notes = seen.clone();
         tokio::spawn(async move {
             while let Some(command) = inbox.recv().await {
@@ -206,6 +207,9 @@ fn answer(seen: &mut Seen, command: Command) {
         _ => Ok(worker.parse().unwrap_or(id("0000000a"))),
     };
     match command {
+        Command::Outside(_, _, reply) => {
+            let _ = reply.send(Ok(Vec::new()));
+        }
         Command::Spawn(by, spec, io, to) => {
             seen.spec = Some((*spec, io));
             let spawned = Spawned {

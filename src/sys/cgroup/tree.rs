@@ -154,6 +154,11 @@ impl Tree {
         Some(below.components().next()?.as_os_str().to_str()?.to_owned())
     }
 
+    /// Its top group, as the kernel names it.
+    pub fn root_cgroup(&self) -> Option<PathBuf> {
+        self.rel.as_ref()?.parent().map(Path::to_owned)
+    }
+
     /// Its top directory.
     pub fn root(&self) -> &Path {
         &self.root
