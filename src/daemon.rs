@@ -42,6 +42,9 @@ const SYSTEM_STATE: &str = "/var/lib/musterd";
 /// Runtime directory of the system instance.
 const SYSTEM_RUNTIME: &str = "/run/musterd";
 
+/// What a disk gets to take the last changes when the service ends.
+const LAST_WRITES: Duration = Duration::from_secs(5);
+
 /// The command line of `musterd`.
 #[derive(Debug, Clone, Parser)]
 #[command(
@@ -472,7 +475,8 @@ async fn run_service(
         .await
         .map_err(|e| Fault::Other(format!("the supervisor died: {e}")))?;
     let _ = std::fs::remove_file(&socket);
-    let _ = tokio::task::spawn_blocking(move || writer.stop()).await;
+    let stop = tokio::task::spawn_blocking(move || writer.stop());
+    let _ = tokio::time::timeout(LAST_WRITES, stop).await;
     match stopped {
         Stopped::Drained | Stopped::Idle => Ok(()),
         Stopped::Abandoned(left) => Err(Fault::Other(format!(

@@ -57,7 +57,11 @@ pub struct Writer {
     queue: mpsc::Sender<Message>,
     health: watch::Receiver<Health>,
     thread: Arc<Mutex<Option<JoinHandle<io::Result<()>>>>>,
+    batch: Began,
 }
+
+/// When the batch under way began.
+type Began = Arc<Mutex<Option<Instant>>>;
 
 impl Writer {
     /// Starts the thread.
@@ -72,13 +76,18 @@ impl Writer {
     ) -> io::Result<Writer> {
         let (queue, jobs) = mpsc::channel();
         let (report, health) = watch::channel(Health::Ok);
+        let batch = Began::default();
         let thread = std::thread::Builder::new()
             .name("store".to_owned())
-            .spawn(move || run(&store, disk.as_ref(), &jobs, &report, retry))?;
+            .spawn({
+                let batch = Arc::clone(&batch);
+                move || run(&store, disk.as_ref(), &jobs, &report, retry, &batch)
+            })?;
         Ok(Writer {
             queue,
             health,
             thread: Arc::new(Mutex::new(Some(thread))),
+            batch,
         })
     }
 
@@ -95,6 +104,11 @@ impl Writer {
         let (reply, answer) = oneshot::channel();
         let _ = self.queue.send(Message::Flush(reply));
         answer
+    }
+
+    /// For how long the batch under way has been; `None` while there is none.
+    pub fn busy_for(&self) -> Option<Duration> {
+        self.batch.lock().ok()?.map(|began| began.elapsed())
     }
 
     /// Whether writing works.
@@ -140,6 +154,7 @@ fn run(
     jobs: &mpsc::Receiver<Message>,
     report: &watch::Sender<Health>,
     retry: Retry,
+    began: &Began,
 ) -> io::Result<()> {
     let mut batch = Batch::default();
     let mut wait = retry.first;
@@ -166,7 +181,9 @@ fn run(
             next = jobs.try_recv().ok();
         }
         let degraded = |fault: &Fault| set(report, Health::Degraded(fault.to_string()));
+        mark(began, Some(Instant::now()));
         let result = batch.carry_out(store, disk, &degraded);
+        mark(began, None);
         due = match &result {
             Ok(()) => {
                 set(report, Health::Ok);
@@ -185,6 +202,12 @@ fn run(
         if stop {
             return result.map_err(|fault| fault.error());
         }
+    }
+}
+
+fn mark(began: &Began, at: Option<Instant>) {
+    if let Ok(mut began) = began.lock() {
+        *began = at;
     }
 }
 

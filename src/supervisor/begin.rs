@@ -264,20 +264,27 @@ impl Supervisor {
         let Some(row) = self.registry.get(id) else {
             return Err(Refused::NoSuchWorker(id.to_string()));
         };
-        let deadline = row.timeouts.deadline.map(|told| {
-            liveness::deadline(now.boot, told, self.set.config.liveness.deadline_slack)
-        });
+        // Only who was told its deadline can end by itself before it.
+        let slack = match row.control {
+            Control::None => Duration::ZERO,
+            Control::Frames | Control::Notify => self.set.config.liveness.deadline_slack,
+        };
+        let deadline = row
+            .timeouts
+            .deadline
+            .map(|told| liveness::deadline(now.boot, told, slack));
         let child = Child {
             node,
             id,
             kind: row.kind.kind_type(),
             pgid: started.pgid,
-            leaf: prepared.leaf,
             events: None,
             tracked: Vec::new(),
             machine: Machine::new(self.plan(row), row.leftovers_policy),
             deadline,
             started: now.mono,
+            waiting: prepared.leaf.is_none().then(Vec::new),
+            leaf: prepared.leaf,
             adopted: false,
             frozen: false,
             processes: 0,

@@ -68,6 +68,9 @@ pub struct Child {
     pub adopted: bool,
     /// Frozen by us.
     pub frozen: bool,
+    /// Where there is no leaf: rungs that wait for the first look at its processes, which must
+    /// come before the first signal. `None` once that look was taken.
+    pub waiting: Option<Vec<super::ladder::Act>>,
     /// Processes seen when the ladder began.
     pub processes: u32,
     /// Limits this host cannot enforce.

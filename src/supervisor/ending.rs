@@ -179,13 +179,29 @@ impl Supervisor {
         let Some(child) = self.children.get_mut(node) else {
             return;
         };
+        if let Some(waiting) = &mut child.waiting {
+            waiting.push(act);
+            self.want_scan(node);
+            return;
+        }
         if child.processes == 0 {
             child.processes = u32::try_from(members(child).len()).unwrap_or(u32::MAX);
-            if child.leaf.is_none() {
-                // The snapshot comes before the first signal: afterwards nothing names them.
-                self.want_scan(node);
-            }
         }
+        self.act_now(node, act, now);
+    }
+
+    /// The processes of a worker without a leaf are known: what had to wait for that is done.
+    pub(super) fn act_on_waiting(&mut self, node: NodeId, now: Now) {
+        let waiting = self
+            .children
+            .get_mut(node)
+            .and_then(|child| child.waiting.take());
+        for act in waiting.unwrap_or_default() {
+            self.act(node, act, now);
+        }
+    }
+
+    fn act_now(&mut self, node: NodeId, act: Act, now: Now) {
         let Some(child) = self.children.get_mut(node) else {
             return;
         };

@@ -2,6 +2,7 @@
 
 use super::ladder::Act;
 use crate::log::id;
+use crate::registry::writer::Health;
 use crate::worker::{Exit, HowKnown, Outcome, Row};
 use crate::{service_event, worker_event};
 
@@ -119,6 +120,24 @@ fn short_life(row: &Row) -> &'static str {
 
 pub(super) fn row_removed(row: &Row, why: &str) {
     worker_event!(INFO, id::ROW_REAPED, row, "row of worker {} {why}", row.id);
+}
+
+pub(super) fn disk(health: &Health) {
+    match health {
+        Health::Ok => {
+            service_event!(
+                INFO,
+                id::STATE_RECOVERED,
+                "the state directory is written again"
+            );
+        }
+        Health::Degraded(why) => service_event!(
+            ERROR,
+            id::STATE_DEGRADED,
+            "the state directory cannot be written ({why}); running workers go on, new ones are \
+             refused until it can"
+        ),
+    }
 }
 
 pub(super) fn found_dead(row: &Row, how: HowKnown) {

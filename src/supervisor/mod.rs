@@ -252,6 +252,7 @@ impl Supervisor {
     /// Runs until the service is to end; then everything is on disk.
     pub async fn run(mut self) -> Stopped {
         let mut ready = Vec::new();
+        self.watch_disk();
         self.correct_clock(clock::now());
         self.save_changed_rows();
         self.activity.reset(clock::now().mono);

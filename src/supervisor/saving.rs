@@ -46,6 +46,18 @@ impl Supervisor {
         }
     }
 
+    /// Tells the log and the bus when writing stops working and when it works again.
+    pub(super) fn watch_disk(&self) {
+        let mut health = self.writer.health();
+        let changes = self.changes.clone();
+        tokio::spawn(async move {
+            while health.changed().await.is_ok() {
+                super::journal::disk(&health.borrow_and_update());
+                let _ = changes.send(Change::Service);
+            }
+        });
+    }
+
     /// A row has ended: its end becomes durable, then the world hears of it. A disk that takes
     /// over two seconds delays nobody further.
     pub(super) fn settle(&mut self, id: WorkerId, waiters: Vec<Waiter>) {

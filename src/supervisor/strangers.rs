@@ -79,6 +79,9 @@ impl Supervisor {
             Err(error) => {
                 // Nobody is called dead for a /proc that cannot be read; it is tried again.
                 tracing::warn!(%error, "cannot look for processes");
+                for node in &asked {
+                    self.act_on_waiting(*node, now);
+                }
                 self.strangers.wanted.extend(asked);
                 self.timers
                     .at_latest(Key::Strangers, now.mono.plus(Duration::from_secs(1)));
@@ -192,6 +195,9 @@ impl Supervisor {
             }
         }
         let left = self.children.drop_ended(node);
+        if asked {
+            self.act_on_waiting(node, clock::now());
+        }
         if let Some(child) = self.children.get_mut(node)
             && child.machine.is_stopping()
         {

@@ -102,6 +102,16 @@ impl Supervisor {
                 "state directory: {why}; no new workers until it is written"
             ));
         }
+        if let Some(busy) = self
+            .writer
+            .busy_for()
+            .filter(|busy| *busy >= super::step::SAVE_WAIT)
+        {
+            let seconds = busy.as_secs();
+            degraded.push(format!(
+                "state directory: a write has been taking {seconds} s"
+            ));
+        }
         match self.unknown_strangers() {
             0 => {}
             n => degraded.push(format!(
