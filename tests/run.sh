@@ -7,6 +7,8 @@ cd "$(dirname "$0")/.."
 
 filter=("$@")
 uid=12345
+# dbus-daemon turns away a user it cannot look up, so its tests run as one that it can.
+nobody=65534
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/musterd-test.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 chmod 755 "$scratch"
@@ -35,7 +37,9 @@ if [ "$(id -u)" -eq 0 ]; then
     echo "== tests as uid $uid"
     # The checkout may lie where nobody else can look, so the programs are copied out of it.
     install -d -m 755 "$scratch/bin"
-    install -d -o "$uid" -g "$uid" "$scratch/home" "$scratch/tmp"
+    for user in "$uid" "$nobody"; do
+        install -d -o "$user" -g "$user" "$scratch/$user" "$scratch/$user/tmp"
+    done
     target=$(cargo metadata --locked --no-deps --format-version 1 |
         sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
     install -m 755 "$target"/debug/musterd "$target"/debug/musterctl \
@@ -46,9 +50,10 @@ if [ "$(id -u)" -eq 0 ]; then
     for program in "${programs[@]}"; do
         name=$(basename "$program")
         install -m 755 "$program" "$scratch/bin/$name"
-        (cd "$scratch/home" &&
-            setpriv --reuid "$uid" --regid "$uid" --clear-groups --inh-caps=-all --bounding-set=-all \
-                env -i PATH="$PATH" HOME="$scratch/home" TMPDIR="$scratch/tmp" CI="${CI:-}" \
+        case $name in dbus-*) user=$nobody ;; *) user=$uid ;; esac
+        (cd "$scratch/$user" &&
+            setpriv --reuid "$user" --regid "$user" --clear-groups --inh-caps=-all --bounding-set=-all \
+                env -i PATH="$PATH" HOME="$scratch/$user" TMPDIR="$scratch/$user/tmp" CI="${CI:-}" \
                 MUSTERD_TEST_PROGRAMS="$scratch/bin" \
                 "$scratch/bin/$name" ${filter[@]+"${filter[@]}"}) 2>&1 | tee -a "$log" || failed=1
     done
