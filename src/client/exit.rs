@@ -142,6 +142,15 @@ pub fn code_of(error_name: &str, asking: Asking) -> Code {
     }
 }
 
+impl From<crate::places::NoPlace> for Failure {
+    fn from(error: crate::places::NoPlace) -> Self {
+        match error {
+            crate::places::NoPlace::Relative { .. } => Failure::usage(error.to_string()),
+            crate::places::NoPlace::NoHome => Failure::unreachable(error.to_string()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,14 +205,5 @@ mod tests {
             all.into_iter().fold(Code::DONE, Code::worst),
             Code::UNKNOWN_WORKER
         );
-    }
-}
-
-impl From<crate::places::NoPlace> for Failure {
-    fn from(error: crate::places::NoPlace) -> Self {
-        match error {
-            crate::places::NoPlace::Relative { .. } => Failure::usage(error.to_string()),
-            crate::places::NoPlace::NoHome => Failure::unreachable(error.to_string()),
-        }
     }
 }

@@ -42,7 +42,7 @@ impl Supervisor {
 
     pub(super) fn save_changed_rows(&mut self) {
         for id in std::mem::take(&mut self.lazy) {
-            let _ = self.save(id);
+            drop(self.save(id));
         }
     }
 

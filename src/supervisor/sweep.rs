@@ -255,7 +255,7 @@ impl Supervisor {
                 boot_id,
                 wall_minus_boot_usec: offset,
             };
-            let _ = self.writer.submit(Job::Clock(mark));
+            drop(self.writer.submit(Job::Clock(mark)));
         }
     }
 
@@ -269,7 +269,7 @@ impl Supervisor {
         super::journal::clock_jumped(jump / 1_000_000, shifted.len());
         for (id, exited) in shifted {
             let _ = self.registry.update(id, |row| row.exited = Some(exited));
-            let _ = self.save(id);
+            drop(self.save(id));
         }
     }
 
@@ -504,7 +504,7 @@ impl Supervisor {
             // Its grace begins anew, or the next sweep would take it again.
             let now = clock::now();
             let _ = self.registry.update(id, |row| row.exited = Some(now.wall));
-            let _ = self.save(id);
+            drop(self.save(id));
             let _ = self.changes.send(Change::New(id));
             self.schedule_sweep(now);
         }

@@ -226,7 +226,7 @@ impl Supervisor {
                     });
             });
             found.durable = false;
-            let _ = self.save(id);
+            drop(self.save(id));
             return answer(reply, Ok(found));
         }
         let Some(node) = self.children.node_of(id) else {

@@ -224,7 +224,7 @@ pub fn clip(text: &str, max: usize) -> String {
 pub mod bytes {
     use std::ffi::{OsStr, OsString};
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -290,7 +290,7 @@ pub mod bytes {
     }
 
     /// For a path field.
-    pub fn serialize<S: Serializer>(value: &PathBuf, serializer: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(value: &Path, serializer: S) -> Result<S::Ok, S::Error> {
         to_text(value.as_os_str()).serialize(serializer)
     }
 

@@ -370,7 +370,8 @@ mod tests {
 
     #[test]
     fn each_bad_key_is_named() {
-        let cases: Vec<(&str, Box<dyn Fn(&mut Spec)>)> = vec![
+        type Spoil = Box<dyn Fn(&mut Spec)>;
+        let cases: Vec<(&str, Spoil)> = vec![
             ("argv", Box::new(|s| s.argv.clear())),
             ("argv", Box::new(|s| s.argv = vec!["".into()])),
             ("argv", Box::new(|s| s.argv.push("a\0b".into()))),
