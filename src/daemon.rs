@@ -1,8 +1,8 @@
 //! The daemon from its start to its end: what comes up in which order, and down again.
 //!
 //! ```text
-//! main thread:  signals blocked -> descriptors reserved -> configuration -> log -> directories
-//!               -> lock -> control groups -> roll loaded -> reconciled -> forks until the end
+//! main thread:  signals blocked -> passed descriptors taken, others reserved -> capabilities
+//!               -> configuration -> log -> directories -> lock -> control groups -> roll loaded -> reconciled -> forks until the end
 //! loop thread:  supervisor -> socket -> bus name -> ready
 //! ```
 
@@ -16,9 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
+use tokio::sync::broadcast::error::RecvError;
 
 use crate::config::{Cgroup, Config, Paths};
-use crate::dbus::{Limits, NoPolkit, Server, bus};
+use crate::dbus::{BusError, Limits, NoPolkit, Server, bus};
 use crate::error::{Fault, exit};
 use crate::log::{Log, Target, id};
 use crate::places::{self, Real};
@@ -26,6 +27,7 @@ use crate::registry::Registry;
 use crate::registry::store::Store;
 use crate::registry::writer::Writer;
 use crate::service_event;
+use crate::supervisor::handle::Handle;
 use crate::supervisor::reconcile::reconcile;
 use crate::supervisor::signals::Signals;
 use crate::supervisor::{Parts, Settings, Stopped, Supervisor};
@@ -34,13 +36,20 @@ use crate::sys::fdslots::Slots;
 use crate::sys::guardian::{self, DaemonSide};
 use crate::sys::lock::{LockError, StateLock, acquire};
 use crate::sys::spawn::{Forker, Jobs, forker, main_thread};
-use crate::sys::{privilege, process, signals};
+use crate::sys::privilege::{self, Privileges};
+use crate::sys::{process, signals, systemd};
 use crate::worker::Owner;
 
 /// State of the system instance.
 const SYSTEM_STATE: &str = "/var/lib/musterd";
 /// Runtime directory of the system instance.
 const SYSTEM_RUNTIME: &str = "/run/musterd";
+
+/// Where the system bus is (dbus-daemon(1)).
+const SYSTEM_BUS: &str = "/run/dbus/system_bus_socket";
+
+/// Changes of the status line are gathered for so long.
+const STATUS_PAUSE: Duration = Duration::from_millis(200);
 
 /// What a disk gets to take the last changes when the service ends.
 const LAST_WRITES: Duration = Duration::from_secs(5);
@@ -134,6 +143,8 @@ struct Ground {
     quarantined: u32,
     degraded: Vec<String>,
     clock: Option<i64>,
+    /// The socket that the service manager passed.
+    listener: Option<std::os::unix::net::UnixListener>,
     _lock: StateLock,
 }
 
@@ -145,12 +156,29 @@ fn try_run(options: &Options, guardian: Option<DaemonSide>) -> Result<(), Fault>
         .map(crate::sys::fdslots::inherited)
         .transpose();
     let ready = ready.map_err(|e| Fault::Usage(format!("--ready-fd: {e}")))?;
+    let passed = systemd::take_passed()
+        .map_err(|e| Fault::Other(format!("cannot take the passed sockets: {e}")))?;
     let slots =
         Slots::reserve().map_err(|e| Fault::Other(format!("cannot reserve descriptors: {e}")))?;
+    let privileges = match is_user(options) {
+        true => privilege::look_at_capabilities(),
+        false => privilege::settle_capabilities(),
+    }
+    .map_err(|e| Fault::Other(format!("cannot settle the capabilities: {e}")))?;
     let config = load_config(options)?;
     let log = Log::start(options.log, config.log.level)
         .map_err(|e| Fault::Other(format!("cannot start the log: {e}")))?;
-    let ground = ground(options, config, guardian.as_ref())?;
+    for name in &passed.unknown {
+        tracing::warn!("closed a passed descriptor that nobody asked for: {name:?}");
+    }
+    let mut ground = ground(options, config, privileges, guardian.as_ref())?;
+    if let Some(listener) = passed.listener {
+        let address = listener.local_addr().ok();
+        if let Some(path) = address.as_ref().and_then(|a| a.as_pathname()) {
+            ground.set.socket = path.to_owned();
+        }
+        ground.listener = Some(listener);
+    }
     let (forker, jobs) = forker(slots, ground.set.config.workers.spawn_timeout)
         .map_err(|e| Fault::Other(format!("cannot prepare to fork: {e}")))?;
     let result = serve(options.clone(), ground, forker, jobs, ready);
@@ -182,6 +210,7 @@ fn is_user(options: &Options) -> bool {
 fn ground(
     options: &Options,
     config: Config,
+    privileges: Privileges,
     guardian: Option<&DaemonSide>,
 ) -> Result<Ground, Fault> {
     let me = Owner {
@@ -189,9 +218,11 @@ fn ground(
         gid: rustix::process::getegid().as_raw(),
     };
     let (state_dir, runtime_dir) = directories(options)?;
-    private_dir(&state_dir, me)?;
-    private_dir(&state_dir.join("output"), me)?;
-    private_dir(&runtime_dir, me)?;
+    // Users get through to what is theirs below, and see no other's.
+    let through = if privileges.other_ids { 0o711 } else { 0o700 };
+    private_dir(&state_dir, me, through)?;
+    private_dir(&state_dir.join("output"), me, through)?;
+    private_dir(&runtime_dir, me, through)?;
     let lock = acquire(&state_dir).map_err(|e| lock_fault(e, &state_dir))?;
     privilege::become_subreaper()
         .map_err(|e| Fault::Other(format!("cannot become a subreaper: {e}")))?;
@@ -219,7 +250,7 @@ fn ground(
         .read_clock()
         .filter(|mark| process::boot_id().is_ok_and(|boot| boot == mark.boot_id))
         .map(|mark| mark.wall_minus_boot_usec);
-    clear_runtime(&runtime_dir, me)?;
+    clear_runtime(&runtime_dir, me, privileges)?;
     let socket = options
         .socket
         .clone()
@@ -230,6 +261,8 @@ fn ground(
         state_dir,
         runtime_dir,
         me,
+        privileges,
+        watchdog: systemd::watchdog(),
         idle_exit: (!idle.is_zero()).then_some(idle),
         nofile: Some((nofile.soft, nofile.hard)),
         generation: 1,
@@ -244,6 +277,7 @@ fn ground(
         quarantined,
         degraded,
         clock,
+        listener: None,
         _lock: lock,
     })
 }
@@ -307,8 +341,9 @@ fn directories(options: &Options) -> Result<(PathBuf, PathBuf), Fault> {
     ))
 }
 
-/// Made if missing; refused if somebody else could put something into it.
-fn private_dir(path: &Path, me: Owner) -> Result<(), Fault> {
+/// Made if missing; refused if somebody else could put something into it. `mode`: what it gets
+/// if that is more than it has.
+fn private_dir(path: &Path, me: Owner, mode: u32) -> Result<(), Fault> {
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -324,21 +359,32 @@ fn private_dir(path: &Path, me: Owner) -> Result<(), Fault> {
             me.uid
         )));
     }
-    Ok(())
+    match meta.mode() | mode {
+        wider if wider != meta.mode() => {
+            std::fs::set_permissions(path, Permissions::from_mode(wider & 0o7777))
+                .map_err(Fault::io("open", path))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Private directories of workers that are gone.
-fn clear_runtime(runtime: &Path, me: Owner) -> Result<(), Fault> {
+fn clear_runtime(runtime: &Path, me: Owner, privileges: Privileges) -> Result<(), Fault> {
     let dir = runtime.join("w");
     match std::fs::remove_dir_all(&dir) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
             tracing::warn!(error = %e, path = %dir.display(), "cannot clear");
+            // Only our group can write there: what is left is the workers' own.
+            let mode = Permissions::from_mode(0o700);
+            std::fs::set_permissions(&dir, mode).map_err(Fault::io("close", &dir))?;
         }
         _ => {}
     }
-    private_dir(&dir, me)?;
-    // Workers of other users must get through to their own directory, and see no other's.
-    std::fs::set_permissions(&dir, Permissions::from_mode(0o711)).map_err(Fault::io("open", &dir))
+    private_dir(&dir, me, 0o700)?;
+    // Workers of other users get through to their own directory. It is made with their user id
+    // and our group, see `as_file_owner`.
+    let mode = if privileges.other_ids { 0o771 } else { 0o711 };
+    std::fs::set_permissions(&dir, Permissions::from_mode(mode)).map_err(Fault::io("open", &dir))
 }
 
 /// Names the trees of one state directory, whoever serves it.
@@ -437,11 +483,10 @@ async fn run_service(
         end_old_runs(tree, &ground.prefix);
     }
     let writer = Writer::start(Arc::clone(&ground.store)).map_err(io("start the writer"))?;
-    let socket = ground.set.socket.clone();
-    let only_uid = (ground.set.me.uid != 0 || options.embedded).then_some(ground.set.me.uid);
+    let door = Door::open(ground.listener.take(), &ground.set.socket)?;
     let limits = Limits {
         connections_per_owner: ground.set.config.limits.max_connections_per_owner as usize,
-        only_uid,
+        only_uid: only_uid(options, &ground.set),
         ..Limits::default()
     };
     let parts = Parts {
@@ -458,30 +503,134 @@ async fn run_service(
     };
     let (supervisor, handle) =
         Supervisor::new(ground.set, parts).map_err(io("start the supervisor"))?;
-    let running = tokio::spawn(supervisor.run());
-    let server = Server::new(handle, Arc::new(NoPolkit), limits);
-    let listener = bind(&socket)?;
-    tokio::spawn(Arc::clone(&server).serve_socket(listener));
-    if let Some(address) = &options.address {
-        let link = server
-            .serve_bus(address)
-            .await
-            .map_err(|e| Fault::Unreachable(e.to_string()))?;
-        tokio::spawn(bus::keep(Arc::clone(&server), address.clone(), link));
-    }
-    service_event!(INFO, id::STARTED, "serving on {}", socket.display());
-    say_ready(ready);
-    let stopped = running
-        .await
-        .map_err(|e| Fault::Other(format!("the supervisor died: {e}")))?;
-    let _ = std::fs::remove_file(&socket);
-    let stop = tokio::task::spawn_blocking(move || writer.stop());
-    let _ = tokio::time::timeout(LAST_WRITES, stop).await;
+    let mut running = tokio::spawn(supervisor.run());
+    let server = Server::new(handle.clone(), Arc::new(NoPolkit), limits);
+    tokio::spawn(Arc::clone(&server).serve_socket(door.listener));
+    let bus = take_name(&server, Bus::chosen(options));
+    let stopped = tokio::select! {
+        biased;
+        // A stop signal ends the wait for the bus.
+        stopped = &mut running => stopped,
+        taken = bus => match taken {
+            Ok(()) => {
+                service_event!(INFO, id::STARTED, "serving on {}", door.shown.display());
+                say_ready(ready, &handle).await;
+                running.await
+            }
+            Err(fault) => {
+                // The socket has served meanwhile: its workers are ended in order.
+                handle.stop().await;
+                let _ = running.await;
+                leave(door.made, writer).await;
+                return Err(fault);
+            }
+        },
+    };
+    let stopped = stopped.map_err(|e| Fault::Other(format!("the supervisor died: {e}")))?;
+    leave(door.made, writer).await;
     match stopped {
         Stopped::Drained | Stopped::Idle => Ok(()),
         Stopped::Abandoned(left) => Err(Fault::Other(format!(
             "{left} workers did not end in time and were killed"
         ))),
+    }
+}
+
+/// Whom alone a daemon serves that can start workers of no other.
+fn only_uid(options: &Options, set: &Settings) -> Option<u32> {
+    (is_user(options) || !set.privileges.other_ids).then_some(set.me.uid)
+}
+
+async fn leave(made: Option<PathBuf>, writer: Writer) {
+    if let Some(socket) = made {
+        let _ = std::fs::remove_file(socket);
+    }
+    let stop = tokio::task::spawn_blocking(move || writer.stop());
+    let _ = tokio::time::timeout(LAST_WRITES, stop).await;
+}
+
+/// Which message bus.
+#[derive(Debug, PartialEq, Eq)]
+enum Bus {
+    None,
+    /// This one, and it must be there.
+    Named(String),
+    /// The usual one; where there is none, the socket is enough.
+    Usual(String),
+}
+
+impl Bus {
+    fn chosen(options: &Options) -> Self {
+        let usual = |variable: &str, path: Option<PathBuf>| {
+            let given = std::env::var(variable).ok().filter(|a| !a.is_empty());
+            let address = given.or_else(|| Some(format!("unix:path={}", path?.display())));
+            address.map_or(Bus::None, Bus::Usual)
+        };
+        match &options.address {
+            Some(address) => Bus::Named(address.clone()),
+            None if options.no_bus || options.embedded => Bus::None,
+            None if options.user => usual(
+                "DBUS_SESSION_BUS_ADDRESS",
+                places::runtime_root(&Real).map(|dir| dir.join("bus")),
+            ),
+            None => usual("DBUS_SYSTEM_BUS_ADDRESS", Some(SYSTEM_BUS.into())),
+        }
+    }
+}
+
+/// Serves the bus and takes the name there, the last step before the service is ready.
+async fn take_name(server: &Arc<Server>, bus: Bus) -> Result<(), Fault> {
+    let (address, must) = match bus {
+        Bus::None => return Ok(()),
+        Bus::Named(address) => (address, true),
+        Bus::Usual(address) => (address, false),
+    };
+    let path = address.strip_prefix("unix:path=");
+    let patience = match path {
+        // No bus at all is nothing to wait for.
+        Some(path) if !must && !Path::new(path).exists() => Duration::ZERO,
+        _ => bus::PATIENCE,
+    };
+    match bus::connect(server, &address, patience).await {
+        Ok(link) => {
+            tokio::spawn(bus::keep(Arc::clone(server), address, Some(link)));
+            Ok(())
+        }
+        Err(error @ BusError::Unreachable { .. }) if !must => {
+            tracing::info!("serving the socket only: {error}");
+            tokio::spawn(bus::keep(Arc::clone(server), address, None));
+            Ok(())
+        }
+        Err(error) => Err(Fault::Unreachable(error.to_string())),
+    }
+}
+
+/// The peer-to-peer socket.
+struct Door {
+    listener: tokio::net::UnixListener,
+    /// Made here, hence removed here. What the service manager made stays for the next start.
+    made: Option<PathBuf>,
+    shown: PathBuf,
+}
+
+impl Door {
+    fn open(
+        passed: Option<std::os::unix::net::UnixListener>,
+        socket: &Path,
+    ) -> Result<Self, Fault> {
+        let (listener, made) = match passed {
+            Some(passed) => {
+                let listener = tokio::net::UnixListener::from_std(passed)
+                    .map_err(|e| Fault::Other(format!("cannot use the passed socket: {e}")))?;
+                (listener, None)
+            }
+            None => (bind(socket)?, Some(socket.to_owned())),
+        };
+        Ok(Self {
+            listener,
+            made,
+            shown: socket.to_owned(),
+        })
     }
 }
 
@@ -500,9 +649,49 @@ fn bind(socket: &Path) -> Result<tokio::net::UnixListener, Fault> {
     Ok(listener)
 }
 
-fn say_ready(ready: Option<OwnedFd>) {
+async fn say_ready(ready: Option<OwnedFd>, handle: &Handle) {
     if let Some(fd) = ready {
         let _ = rustix::io::write(&fd, b"ready\n");
     }
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    if systemd::is_notified() {
+        let text = status_text(handle).await.unwrap_or_default();
+        systemd::ready(&text);
+        tokio::spawn(keep_status(handle.clone(), text));
+    }
+}
+
+/// Tells the service manager how many workers there are, where that has changed.
+async fn keep_status(handle: Handle, mut told: String) {
+    let mut changes = handle.changes();
+    loop {
+        if matches!(changes.recv().await, Err(RecvError::Closed)) {
+            return;
+        }
+        // A burst of starts is told once.
+        tokio::time::sleep(STATUS_PAUSE).await;
+        changes = changes.resubscribe();
+        let Some(text) = status_text(&handle).await else {
+            return;
+        };
+        if text != told {
+            systemd::status(&text);
+            told = text;
+        }
+    }
+}
+
+async fn status_text(handle: &Handle) -> Option<String> {
+    let view = handle.service().await.ok()?;
+    let workers = match view.n_workers {
+        1 => "1 worker".to_owned(),
+        n => format!("{n} workers"),
+    };
+    let rows = match view.n_rows {
+        1 => "1 row".to_owned(),
+        n => format!("{n} rows"),
+    };
+    Some(match view.state.as_str() {
+        "running" => format!("{workers} running, {rows} on the roll."),
+        state => format!("{state}: {workers} left, {rows} on the roll."),
+    })
 }

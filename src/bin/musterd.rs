@@ -7,6 +7,8 @@ fn main() -> ExitCode {
     match args.nth(1) {
         // A helper of the daemon, under the ids of a worktree's owner.
         Some(verb) if verb == "probe" => musterd::gc::worktree::helper_main(),
+        // Another, for a worker's runtime directory.
+        Some(verb) if verb == "clear" => musterd::supervisor::helper::clear_main(),
         _ => musterd::daemon::main(std::env::args_os()),
     }
 }

@@ -92,21 +92,23 @@ pub async fn connect(
     }
 }
 
-/// Keeps a bus that was connected: when it goes away, tries for ever to come back.
-pub async fn keep(server: Arc<Server>, address: String, mut link: BusLink) {
+/// Keeps a bus: when it goes away, or was not there, tries for ever to come back.
+pub async fn keep(server: Arc<Server>, address: String, mut link: Option<BusLink>) {
     loop {
-        link.gone().await;
-        tracing::warn!(address, "the message bus has gone; trying to come back");
+        if let Some(link) = link.take() {
+            link.gone().await;
+            tracing::warn!(address, "the message bus has gone; trying to come back");
+        }
         let mut pause = RETRY;
         link = loop {
-            match once(&server, &address).await {
-                Ok(link) => break link,
-                Err(error) => tracing::debug!(%error, "not back on the message bus yet"),
-            }
             tokio::time::sleep(pause).await;
+            match once(&server, &address).await {
+                Ok(link) => break Some(link),
+                Err(error) => tracing::debug!(%error, "not on the message bus yet"),
+            }
             pause = (pause * 2).min(RETRY_MAX);
         };
-        tracing::info!(address, "back on the message bus");
+        tracing::info!(address, "on the message bus again");
     }
 }
 

@@ -169,8 +169,8 @@ impl Supervisor {
             Some(uid) if by.uid != 0 && uid != by.uid => Err(Refused::NotAuthorised(
                 "only root may start a worker for another uid",
             )),
-            // A private daemon has no rights but its own user's.
-            _ if me.uid != 0 => Ok(me),
+            // A daemon without the capabilities has no rights but its own user's.
+            _ if !self.set.privileges.other_ids => Ok(me),
             Some(uid) if uid != by.uid => Ok(Owner { uid, gid: uid }),
             _ => Ok(Owner {
                 uid: by.uid,

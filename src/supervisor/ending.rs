@@ -298,6 +298,7 @@ impl Supervisor {
             .map(|began| now.mono.since(began));
         let (rung, processes) = (child.machine.rung(), child.processes);
         let mut runtime_dir = None;
+        let mut owner = self.set.me;
         let finished = self.registry.finish(child.id, |row| {
             row.status = Status::Exited;
             row.outcome = Some(outcome);
@@ -309,6 +310,7 @@ impl Supervisor {
             row.took = took;
             row.processes = processes;
             runtime_dir = row.runtime_dir.take();
+            owner = row.owner;
         });
         if let Err(error) = finished {
             tracing::error!(%error, "cannot settle a row");
@@ -317,7 +319,7 @@ impl Supervisor {
             self.remove_leaf(leaf, 0, now);
         }
         if let Some(dir) = runtime_dir {
-            tokio::task::spawn_blocking(move || std::fs::remove_dir_all(dir));
+            self.remove_runtime_dir(owner, dir);
         }
         *self.counters.exits.entry(outcome).or_default() += 1;
         self.answer_cancels_of_ended(node, outcome);

@@ -405,6 +405,7 @@ pub enum Command {
     Hold(Caller, String, bool, Reply<()>),
     Forget(Caller, String, bool, Reply<()>),
     Restore(Caller, String, Reply<WorkerId>),
+    Stop,
 }
 
 /// Where an answer goes.
@@ -581,6 +582,12 @@ impl Handle {
     /// Drops a dead row now; a dirty or unprobed worktree needs `force`.
     pub async fn forget(&self, by: Caller, worker: String, force: bool) -> Result<(), Refused> {
         self.ask(|r| Command::Forget(by, worker, force, r)).await
+    }
+
+    /// Ends the service as a stop signal does.
+    pub async fn stop(&self) {
+        // A supervisor that is gone has stopped.
+        let _ = self.commands.send(Command::Stop).await;
     }
 
     /// Brings a reaped or forgotten row back.

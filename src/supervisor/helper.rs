@@ -21,6 +21,8 @@ use crate::worker::{NodeId, Owner};
 pub(super) struct Helper {
     pub started: Started,
     pub leaf: Option<Leaf>,
+    /// A directory that it clears, to be removed after it.
+    pub clears: Option<PathBuf>,
 }
 
 impl Helper {
@@ -37,6 +39,7 @@ impl Helper {
 #[derive(Debug)]
 pub(super) struct Wish {
     owner: Owner,
+    groups: Vec<u32>,
     reply: oneshot::Sender<std::io::Result<HelperIo>>,
 }
 
@@ -46,18 +49,38 @@ pub(super) struct Launched {
     node: NodeId,
     outcome: Result<Started, SpawnError>,
     leaf: Option<Leaf>,
-    io: (OwnedFd, OwnedFd),
-    reply: oneshot::Sender<std::io::Result<HelperIo>>,
+    purpose: Purpose,
+}
+
+/// What a helper is for.
+#[derive(Debug)]
+enum Purpose {
+    Probe {
+        io: (OwnedFd, OwnedFd),
+        reply: oneshot::Sender<std::io::Result<HelperIo>>,
+    },
+    Clear(PathBuf),
 }
 
 /// What the collector is given to start helpers with.
 #[derive(Debug)]
-pub(super) struct Launcher(pub mpsc::UnboundedSender<Inner>);
+pub(super) struct Launcher {
+    /// The supervisor's ear.
+    pub inner: mpsc::UnboundedSender<Inner>,
+    /// Supplementary groups, where they are known.
+    pub groups: Vec<u32>,
+}
 
 impl HelperLauncher for Launcher {
     fn launch(&self, owner: Owner) -> Later<std::io::Result<HelperIo>> {
         let (reply, answer) = oneshot::channel();
-        let sent = self.0.send(Inner::HelperWanted(Wish { owner, reply }));
+        let groups = self.groups.clone();
+        let wish = Wish {
+            owner,
+            groups,
+            reply,
+        };
+        let sent = self.inner.send(Inner::HelperWanted(wish));
         Box::pin(async move {
             sent.map_err(|_| std::io::Error::other("the service is stopping"))?;
             answer
@@ -68,25 +91,65 @@ impl HelperLauncher for Launcher {
 }
 
 impl Supervisor {
+    /// Starts helpers with an owner's ids and these supplementary groups.
+    pub(super) fn launcher(&self, groups: Vec<u32>) -> Launcher {
+        Launcher {
+            inner: self.inner_in.clone(),
+            groups,
+        }
+    }
+
     pub(super) fn launch_helper(&mut self, wish: Wish) {
+        let made = probe_pipes().and_then(|(theirs, ours)| {
+            let (stdin, stdout) = theirs;
+            let ids = self.set.ids_of(wish.owner, wish.groups);
+            Ok((
+                self.helper_image(&["probe"], vec![(stdin, 0), (stdout, 1)], ids)?,
+                ours,
+            ))
+        });
+        match made {
+            Ok((image, io)) => {
+                let reply = wish.reply;
+                self.fork_helper(image, Purpose::Probe { io, reply });
+            }
+            Err(error) => {
+                let _ = wish.reply.send(Err(error));
+            }
+        }
+    }
+
+    /// Removes a worker's runtime directory: what is in it as its owner, who alone may.
+    pub(super) fn remove_runtime_dir(&mut self, owner: Owner, dir: PathBuf) {
+        let Some(ids) = self.set.ids_of(owner, Vec::new()) else {
+            tokio::task::spawn_blocking(move || std::fs::remove_dir_all(dir));
+            return;
+        };
+        let inner = self.inner_in.clone();
+        tokio::task::spawn_blocking(move || {
+            // Mostly nothing was put there.
+            if std::fs::remove_dir(&dir).is_err() {
+                let _ = inner.send(Inner::ClearWanted(ids, dir));
+            }
+        });
+    }
+
+    pub(super) fn clear_dir(&mut self, ids: Ids, dir: PathBuf) {
+        let shown = dir.to_string_lossy().into_owned();
+        match self.helper_image(&["clear", &shown], Vec::new(), Some(ids)) {
+            Ok(image) => self.fork_helper(image, Purpose::Clear(dir)),
+            Err(error) => tracing::warn!(%error, path = shown, "cannot clear"),
+        }
+    }
+
+    fn fork_helper(&mut self, mut image: Image, purpose: Purpose) {
         let node = self.children.next_node();
         let leaf = self
             .tree
             .as_ref()
             .ok()
             .and_then(|tree| Leaf::create(&tree.leaf_path(&format!("h-{node}"))).ok());
-        let made = helper_image(
-            wish.owner,
-            self.set.me,
-            leaf.as_ref().map(|l| l.path().into()),
-        );
-        let (image, io) = match made {
-            Ok(made) => made,
-            Err(error) => {
-                let _ = wish.reply.send(Err(error));
-                return;
-            }
-        };
+        image.leaf = leaf.as_ref().map(|leaf| leaf.path().to_owned());
         self.helpers_starting.insert(node);
         let forker = self.forker.clone();
         self.spawn_inner(async move {
@@ -95,8 +158,7 @@ impl Supervisor {
                 node,
                 outcome,
                 leaf,
-                io,
-                reply: wish.reply,
+                purpose,
             }))
         });
     }
@@ -106,8 +168,7 @@ impl Supervisor {
             node,
             outcome,
             leaf,
-            io,
-            reply,
+            purpose,
         } = launched;
         self.helpers_starting.remove(&node);
         let started = match outcome {
@@ -116,24 +177,41 @@ impl Supervisor {
                 if let Some(leaf) = leaf {
                     let _ = leaf.remove();
                 }
-                let _ = reply.send(Err(std::io::Error::other(error)));
+                match purpose {
+                    Purpose::Probe { reply, .. } => {
+                        let _ = reply.send(Err(std::io::Error::other(error)));
+                    }
+                    Purpose::Clear(dir) => {
+                        tracing::warn!(%error, path = %dir.display(), "cannot clear");
+                    }
+                }
                 return;
             }
         };
         if let Err(error) = self.children.watch_helper(&started.process, node) {
-            tracing::error!(%error, "cannot watch a probe helper");
+            tracing::error!(%error, "cannot watch a helper");
         }
-        self.helpers.insert(node, Helper { started, leaf });
-        let inner = self.inner_in.clone();
-        let kill = Box::new(move || {
-            let _ = inner.send(Inner::HelperUnwanted(node));
-        });
-        let (stdin, stdout) = io;
-        let _ = reply.send(Ok(HelperIo {
-            stdin,
-            stdout,
-            kill,
-        }));
+        let mut helper = Helper {
+            started,
+            leaf,
+            clears: None,
+        };
+        match purpose {
+            Purpose::Probe { io, reply } => {
+                let inner = self.inner_in.clone();
+                let kill = Box::new(move || {
+                    let _ = inner.send(Inner::HelperUnwanted(node));
+                });
+                let (stdin, stdout) = io;
+                let _ = reply.send(Ok(HelperIo {
+                    stdin,
+                    stdout,
+                    kill,
+                }));
+            }
+            Purpose::Clear(dir) => helper.clears = Some(dir),
+        }
+        self.helpers.insert(node, helper);
     }
 
     pub(super) fn kill_helper(&mut self, node: NodeId) {
@@ -156,35 +234,71 @@ impl Supervisor {
         if let Some(leaf) = helper.leaf {
             self.remove_leaf(leaf, 0, crate::sys::clock::now());
         }
+        if let Some(dir) = helper.clears {
+            tokio::task::spawn_blocking(move || {
+                if let Err(error) = std::fs::remove_dir(&dir) {
+                    tracing::warn!(%error, path = %dir.display(), "cannot remove");
+                }
+            });
+        }
+    }
+
+    /// Our own program with an empty environment, under these ids.
+    fn helper_image(
+        &self,
+        args: &[&str],
+        fds: Vec<(OwnedFd, i32)>,
+        ids: Option<Ids>,
+    ) -> std::io::Result<Image> {
+        let text = |s: &str| CString::new(s).map_err(std::io::Error::other);
+        let argv = std::iter::once(&"musterd").chain(args);
+        Ok(Image {
+            argv: argv.map(|arg| text(arg)).collect::<Result<_, _>>()?,
+            candidates: vec![text("/proc/self/exe")?],
+            cwd: Some(text("/")?),
+            fds,
+            ids,
+            drop_bounding: self.set.privileges.drop_bounding,
+            umask: Some(0o077),
+            pdeathsig: true,
+            ..Image::default()
+        })
     }
 }
 
-/// Our own program as `musterd probe`, with an empty environment and two pipes.
-fn helper_image(
-    owner: Owner,
-    me: Owner,
-    leaf: Option<PathBuf>,
-) -> std::io::Result<(Image, (OwnedFd, OwnedFd))> {
+type Pair = (OwnedFd, OwnedFd);
+
+/// Two pipes: the helper's input and output, then our ends of them.
+fn probe_pipes() -> std::io::Result<(Pair, Pair)> {
     let (their_in, our_out) = pipe_with(PipeFlags::CLOEXEC)?;
     let (our_in, their_out) = pipe_with(PipeFlags::CLOEXEC)?;
     for ours in [&our_in, &our_out] {
         rustix::io::ioctl_fionbio(ours, true)?;
     }
-    let text = |s: &str| CString::new(s).map_err(std::io::Error::other);
-    let image = Image {
-        argv: vec![text("musterd")?, text("probe")?],
-        candidates: vec![text("/proc/self/exe")?],
-        cwd: Some(text("/")?),
-        fds: vec![(their_in, 0), (their_out, 1)],
-        ids: (owner != me && me.uid == 0).then(|| Ids {
-            uid: owner.uid,
-            gid: owner.gid,
-            groups: Vec::new(),
-        }),
-        leaf,
-        umask: Some(0o077),
-        pdeathsig: true,
-        ..Image::default()
+    Ok(((their_in, their_out), (our_out, our_in)))
+}
+
+/// The body of `musterd clear DIR`: removes what lies in a worker's runtime directory. Runs
+/// under the owner's ids, so it can do no more than the owner.
+pub fn clear_main() -> std::process::ExitCode {
+    let Some(dir) = std::env::args_os().nth(2) else {
+        return crate::error::exit::USAGE.into();
     };
-    Ok((image, (our_out, our_in)))
+    match clear(std::path::Path::new(&dir)) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(_) => std::process::ExitCode::FAILURE,
+    }
+}
+
+fn clear(dir: &std::path::Path) -> std::io::Result<()> {
+    let mut first = Ok(());
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        let removed = match entry.file_type()?.is_dir() {
+            true => std::fs::remove_dir_all(entry.path()),
+            false => std::fs::remove_file(entry.path()),
+        };
+        first = first.and(removed);
+    }
+    first
 }

@@ -7,9 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::helper::Helper;
 use super::timers::Key;
-use super::{Inner, Supervisor};
+use super::{Inner, Settings, Supervisor};
 use crate::sys::cgroup::Leaf;
-use crate::sys::spawn::{Ids, Image, SpawnError, Started, search};
+use crate::sys::spawn::{Image, SpawnError, Started, search};
 use crate::sys::{clock, wait};
 use crate::worker::{Exit, NodeId, Now, Row};
 
@@ -48,7 +48,7 @@ impl Supervisor {
             .as_ref()
             .ok()
             .and_then(|tree| Leaf::create(&tree.leaf_path(&format!("k-{}", row.id))).ok());
-        let image = match hook_image(row, self.set.me, &self.set.runtime_dir, leaf.as_ref()) {
+        let image = match hook_image(row, &self.set, leaf.as_ref()) {
             Ok(image) => image,
             Err(error) => {
                 self.hook_note(node, format!("stop hook: {error}"));
@@ -85,7 +85,11 @@ impl Supervisor {
                 }
                 let late = self.hooks.get(&node).is_some_and(|hook| hook.late);
                 if let Some(hook) = self.hooks.get_mut(&node) {
-                    hook.running = Some(Helper { started, leaf });
+                    hook.running = Some(Helper {
+                        started,
+                        leaf,
+                        clears: None,
+                    });
                 }
                 if late {
                     self.hook_late(node);
@@ -162,8 +166,7 @@ impl Supervisor {
 
 fn hook_image(
     row: &Row,
-    me: crate::worker::Owner,
-    runtime: &std::path::Path,
+    set: &Settings,
     leaf: Option<&Leaf>,
 ) -> std::io::Result<Image> {
     let text = |bytes: &[u8]| CString::new(bytes).map_err(std::io::Error::other);
@@ -181,7 +184,7 @@ fn hook_image(
         variable("MUSTER_NAME", row.name.as_bytes())?,
         variable(
             "MUSTER_RUNTIME_DIR",
-            runtime
+            set.runtime_dir
                 .join("w")
                 .join(row.id.as_str())
                 .as_os_str()
@@ -195,11 +198,8 @@ fn hook_image(
     Ok(Image {
         candidates,
         cwd: Some(text(row.cwd.as_os_str().as_bytes())?),
-        ids: (row.owner.uid != me.uid).then(|| Ids {
-            uid: row.owner.uid,
-            gid: row.owner.gid,
-            groups: Vec::new(),
-        }),
+        ids: set.ids_of(row.owner, Vec::new()),
+        drop_bounding: set.privileges.drop_bounding,
         leaf: leaf.map(|leaf| leaf.path().to_owned()),
         umask: Some(0o022),
         pdeathsig: true,

@@ -15,7 +15,7 @@ mod deadlines;
 mod ending;
 pub mod handle;
 pub mod handover;
-mod helper;
+pub mod helper;
 mod hook;
 mod journal;
 pub mod ladder;
@@ -47,8 +47,9 @@ use crate::registry::store::Store;
 use crate::registry::writer::Writer;
 use crate::service_event;
 use crate::sys::cgroup::{Leaf, Tree};
-use crate::sys::clock;
-use crate::sys::spawn::Forker;
+use crate::sys::privilege::Privileges;
+use crate::sys::spawn::{Forker, Ids};
+use crate::sys::{clock, systemd};
 use crate::worker::{Mono, NodeId, Now, Outcome, Owner, Timestamp, WorkerId};
 
 use children::{Children, Ready};
@@ -70,12 +71,27 @@ pub struct Settings {
     pub socket: PathBuf,
     /// Our own ids.
     pub me: Owner,
+    /// What we may do to others' processes.
+    pub privileges: Privileges,
+    /// The service manager wants to hear of a pass of the loop so often.
+    pub watchdog: Option<Duration>,
     /// Leave after so much idleness; `None` to stay.
     pub idle_exit: Option<Duration>,
     /// Descriptor limit that workers get back.
     pub nofile: Option<(u64, u64)>,
     /// Counts re-executions.
     pub generation: u64,
+}
+
+impl Settings {
+    /// The ids that a child of this owner takes; `None` to stay as we are.
+    fn ids_of(&self, owner: Owner, groups: Vec<u32>) -> Option<Ids> {
+        (self.privileges.other_ids && owner.uid != self.me.uid).then_some(Ids {
+            uid: owner.uid,
+            gid: owner.gid,
+            groups,
+        })
+    }
 }
 
 /// What the daemon brings up before the supervisor.
@@ -147,6 +163,7 @@ enum Inner {
     HelperWanted(helper::Wish),
     HelperStarted(Box<helper::Launched>),
     HelperUnwanted(NodeId),
+    ClearWanted(Ids, PathBuf),
     HookStarted(Box<hook::HookStarted>),
 }
 
@@ -191,6 +208,8 @@ pub struct Supervisor {
 const QUEUE: usize = 1024;
 /// Changes a slow listener may lag behind.
 const CHANGES: usize = 8192;
+/// What the last writes and the leaving take at most once all workers have ended.
+const AFTER_DRAIN: Duration = Duration::from_secs(20);
 /// Commands handled before the loop looks at children again.
 const BATCH: usize = 64;
 
@@ -258,6 +277,7 @@ impl Supervisor {
         self.activity.reset(clock::now().mono);
         self.schedule_sweep(clock::now());
         self.look_for_idleness(clock::now());
+        self.tell_watchdog(clock::now());
         loop {
             match self.turn(&mut ready).await {
                 Turn::Command(command) => self.commands_in_batch(command),
@@ -334,6 +354,7 @@ impl Supervisor {
             Inner::HelperWanted(wish) => self.launch_helper(wish),
             Inner::HelperStarted(launched) => self.helper_started(*launched),
             Inner::HelperUnwanted(node) => self.kill_helper(node),
+            Inner::ClearWanted(ids, dir) => self.clear_dir(ids, dir),
             Inner::HookStarted(started) => self.hook_started(*started),
         }
     }
@@ -357,13 +378,23 @@ impl Supervisor {
                 Key::Strangers => self.scan(),
                 Key::Sweep => self.own_sweep(now),
                 Key::Idle => self.look_for_idleness(now),
+                Key::Watchdog => self.tell_watchdog(now),
                 Key::Drain => {}
             }
         }
     }
 
+    /// Said from the loop, whose pass brought us here: a loop that hangs says nothing.
+    fn tell_watchdog(&mut self, now: Now) {
+        if let Some(interval) = self.set.watchdog {
+            systemd::alive();
+            self.timers
+                .set(Key::Watchdog, Some(now.mono.plus(interval / 2)));
+        }
+    }
+
     /// SIGTERM: closes admission for good and ends all; the second one forces.
-    fn stop(&mut self, now: Now) {
+    pub(super) fn stop(&mut self, now: Now) {
         let forced = self.drain.is_some();
         let until = match &self.drain {
             Some(drain) => drain.until,
@@ -377,6 +408,10 @@ impl Supervisor {
             crate::log::id::STOPPING,
             "stopping: ending {workers} workers"
         );
+        if !forced {
+            let bound = self.set.config.ladder.drain_timeout + AFTER_DRAIN;
+            systemd::stopping(&format!("Ending {workers} workers."), bound);
+        }
         for node in self.children.nodes() {
             let by = self.set.me.uid;
             self.cancel_node(node, by, "the service is stopping", forced);

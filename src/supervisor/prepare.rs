@@ -11,9 +11,10 @@ use std::sync::Arc;
 use super::begin::StartFault;
 use super::handle::{Caller, Stdio};
 use super::{Settings, Supervisor};
-use crate::gc::worktree::owned_worktree;
+use crate::gc::worktree::{Owned, ProbeOptions, Prober, owned_worktree};
 use crate::sys::cgroup::Leaf;
-use crate::sys::spawn::{Ids, Image, Rlimit, search};
+use crate::sys::spawn::{Image, Rlimit, search};
+use crate::sys::{acl, privilege};
 use crate::worker::{Limits, Owner, Row, Spec, WorkerId};
 
 /// Everything the preparation is made from.
@@ -27,6 +28,8 @@ pub(super) struct Job {
     leaf: Option<PathBuf>,
     spec: Spec,
     io: Stdio,
+    /// Looks into the directories of another user with that user's rights.
+    look: Option<Prober>,
 }
 
 /// What was prepared. Undone by [`Prepared::undo`] if the start fails after all.
@@ -52,7 +55,8 @@ impl Prepared {
             let _ = leaf.remove();
         }
         if let Some(dir) = &self.runtime_dir {
-            let _ = std::fs::remove_dir_all(dir);
+            // Nothing was started that could have put something there.
+            let _ = std::fs::remove_dir(dir);
         }
         if let Some(output) = &self.output {
             let _ = std::fs::remove_file(output);
@@ -62,15 +66,15 @@ impl Prepared {
 
 impl Supervisor {
     pub(super) fn preparation(&self, row: &Row, spec: Spec, io: Stdio, by: &Caller) -> Job {
+        let groups = if row.owner.uid == by.uid {
+            by.groups.clone()
+        } else {
+            Vec::new()
+        };
         Job {
             set: Arc::clone(&self.set),
             id: row.id,
             owner: row.owner,
-            groups: if row.owner.uid == by.uid {
-                by.groups.clone()
-            } else {
-                Vec::new()
-            },
             parent: row.parent,
             trace_id: row.trace_id.clone(),
             leaf: self
@@ -78,15 +82,34 @@ impl Supervisor {
                 .as_ref()
                 .ok()
                 .map(|tree| tree.leaf_path(&format!("w-{}", row.id))),
+            look: (row.owner.uid != self.set.me.uid).then(|| self.prober_of(groups.clone())),
+            groups,
             spec,
             io,
         }
+    }
+
+    fn prober_of(&self, groups: Vec<u32>) -> Prober {
+        let options = ProbeOptions {
+            ignored: false,
+            limit: self.set.config.gc.probe_timeout,
+            keep: 0,
+        };
+        Prober::new(Arc::new(self.launcher(groups)), options)
     }
 }
 
 /// Runs the preparation on a blocking thread.
 pub(super) async fn prepare(job: Job) -> Result<Prepared, StartFault> {
-    match tokio::task::spawn_blocking(move || prepare_now(job)).await {
+    let (choice, cwd) = (&job.spec.worktree, &job.spec.cwd);
+    let owned = match &job.look {
+        Some(prober) => {
+            let found = prober.owned_worktree(job.owner, choice, cwd).await;
+            Some(found.map_err(|why| cannot_tell(why, cwd))?)
+        }
+        None => None,
+    };
+    match tokio::task::spawn_blocking(move || prepare_now(job, owned)).await {
         Ok(result) => result,
         Err(error) => Err(fault(
             "cannot prepare the worker",
@@ -104,7 +127,8 @@ fn fault(what: &str, path: &Path, error: &std::io::Error) -> StartFault {
     }
 }
 
-fn prepare_now(mut job: Job) -> Result<Prepared, StartFault> {
+/// `owned`: the worktree, where the answer is there already.
+fn prepare_now(mut job: Job, owned: Option<Option<Owned>>) -> Result<Prepared, StartFault> {
     let mut prepared = Prepared {
         image: None,
         leaf: None,
@@ -114,7 +138,7 @@ fn prepare_now(mut job: Job) -> Result<Prepared, StartFault> {
         output: None,
         unenforced: Vec::new(),
     };
-    match fill(&mut prepared, &mut job) {
+    match fill(&mut prepared, &mut job, owned) {
         Ok(image) => {
             prepared.image = Some(image);
             Ok(prepared)
@@ -126,8 +150,19 @@ fn prepare_now(mut job: Job) -> Result<Prepared, StartFault> {
     }
 }
 
-fn fill(prepared: &mut Prepared, job: &mut Job) -> Result<Image, StartFault> {
-    own_worktree(prepared, &job.spec)?;
+fn fill(
+    prepared: &mut Prepared,
+    job: &mut Job,
+    owned: Option<Option<Owned>>,
+) -> Result<Image, StartFault> {
+    let owned = match owned {
+        Some(owned) => owned,
+        None => own_worktree(&job.spec)?,
+    };
+    if let Some(owned) = owned {
+        prepared.worktree = Some(owned.path);
+        prepared.worktree_mount = Some(owned.mount);
+    }
     match &job.leaf {
         Some(path) => {
             let leaf = Leaf::create(path).map_err(|e| fault("cannot make the leaf", path, &e))?;
@@ -137,35 +172,38 @@ fn fill(prepared: &mut Prepared, job: &mut Job) -> Result<Image, StartFault> {
         None => prepared.unenforced = unenforced(&job.spec.limits),
     }
     let runtime = job.set.runtime_dir.join("w").join(job.id.as_str());
-    std::fs::DirBuilder::new()
-        .mode(0o700)
-        .create(&runtime)
+    make_runtime_dir(job, &runtime)
         .map_err(|e| fault("cannot make the runtime directory", &runtime, &e))?;
-    if job.owner.uid != job.set.me.uid {
-        std::os::unix::fs::chown(&runtime, Some(job.owner.uid), Some(job.owner.gid))
-            .map_err(|e| fault("cannot hand over the runtime directory", &runtime, &e))?;
-    }
     prepared.runtime_dir = Some(runtime.clone());
     let fds = descriptors(prepared, job)?;
     image(job, &runtime, fds)
 }
 
+/// Made as its owner rather than handed over, which would need `CAP_CHOWN`.
+fn make_runtime_dir(job: &Job, path: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.mode(0o700);
+    match job.owner.uid == job.set.me.uid {
+        true => builder.create(path),
+        false => privilege::as_file_owner(job.owner.uid, || builder.create(path)),
+    }
+}
+
 /// Which worktree the row owns. A working directory that is not there is left for the child to
 /// complain of, which knows the errno.
-fn own_worktree(prepared: &mut Prepared, spec: &Spec) -> Result<(), StartFault> {
+fn own_worktree(spec: &Spec) -> Result<Option<Owned>, StartFault> {
     if spec.worktree == crate::worker::WorktreeChoice::Auto && spec.cwd.metadata().is_err() {
-        return Ok(());
+        return Ok(None);
     }
-    let owned = owned_worktree(&spec.worktree, &spec.cwd).map_err(|why| StartFault {
+    owned_worktree(&spec.worktree, &spec.cwd).map_err(|why| cannot_tell(why, &spec.cwd))
+}
+
+fn cannot_tell(why: String, cwd: &Path) -> StartFault {
+    StartFault {
         errno: 0,
         what: format!("cannot tell which worktree the row owns ({why}):"),
-        path: spec.cwd.to_string_lossy().into_owned(),
-    })?;
-    if let Some(owned) = owned {
-        prepared.worktree = Some(owned.path);
-        prepared.worktree_mount = Some(owned.mount);
+        path: cwd.to_string_lossy().into_owned(),
     }
-    Ok(())
 }
 
 /// Standard descriptors: what was passed, else nothing to read and the output file to write.
@@ -195,6 +233,12 @@ fn descriptors(prepared: &mut Prepared, job: &mut Job) -> Result<Vec<(OwnedFd, i
                 .open(&path)
                 .map_err(|e| fault("cannot make the output file", &path, &e))?;
             prepared.output = Some(path);
+            if job.owner.uid != job.set.me.uid
+                && let Err(error) = acl::let_read(&file, job.owner.uid)
+            {
+                // A file system without ACLs: the worker writes all the same.
+                tracing::warn!(%error, MUSTER_WORKER = %job.id, "the owner cannot read the output");
+            }
             Some(OwnedFd::from(file))
         }
     };
@@ -231,16 +275,12 @@ fn image(job: &Job, runtime: &Path, fds: Vec<(OwnedFd, i32)>) -> Result<Image, S
         .map(|program| search(program, &env))
         .unwrap_or_default();
     let workers = &job.set.config.workers;
-    let other_user = job.owner.uid != job.set.me.uid;
     Ok(Image {
         candidates,
         cwd: Some(c(job.spec.cwd.as_os_str())?),
         fds,
-        ids: other_user.then(|| Ids {
-            uid: job.owner.uid,
-            gid: job.owner.gid,
-            groups: job.groups.clone(),
-        }),
+        ids: job.set.ids_of(job.owner, job.groups.clone()),
+        drop_bounding: job.set.privileges.drop_bounding,
         leaf: job.leaf.clone(),
         umask: Some(workers.umask.0),
         rlimits: job

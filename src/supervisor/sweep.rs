@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::handle::{Caller, Change, ReapOptions, Reply, Right};
-use super::helper::Launcher;
 use super::refused::Refused;
 use super::timers::Key;
 use super::verbs::{PAGE, answer};
@@ -192,7 +191,7 @@ impl Supervisor {
             parallel: gc.probe_parallel as usize,
             budget: gc.sweep_budget,
         };
-        let launcher = Arc::new(Launcher(self.inner_in.clone()));
+        let launcher = Arc::new(self.launcher(Vec::new()));
         let probes = Arc::new(Prober::new(
             launcher,
             ProbeOptions {

@@ -23,6 +23,8 @@ pub enum Key {
     Sweep,
     /// The service may be idle.
     Idle,
+    /// The service manager's watchdog.
+    Watchdog,
     /// The drain's bound.
     Drain,
 }

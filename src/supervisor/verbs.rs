@@ -45,6 +45,7 @@ impl Supervisor {
             Command::Hold(by, worker, held, reply) => self.hold(&by, &worker, held, reply),
             Command::Forget(by, worker, force, reply) => self.forget(&by, &worker, force, reply),
             Command::Restore(by, worker, reply) => self.restore(&by, worker, reply),
+            Command::Stop => self.stop(crate::sys::clock::now()),
         }
     }
 

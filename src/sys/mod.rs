@@ -5,6 +5,7 @@
 //! [`fdslots::Slots::reserve`] before anything else is opened, then [`spawn::forker`]; the
 //! main thread ends in [`spawn::main_thread`].
 
+pub mod acl;
 pub mod cgroup;
 pub mod clock;
 pub mod fdslots;
@@ -19,6 +20,7 @@ mod procfs;
 pub mod session;
 pub mod signals;
 pub mod spawn;
+pub mod systemd;
 pub mod wait;
 pub mod watch;
 

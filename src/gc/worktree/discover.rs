@@ -44,6 +44,10 @@ pub fn owned_worktree(choice: &WorktreeChoice, cwd: &Path) -> Result<Option<Owne
 
 /// The answer to discover.
 pub(super) fn answer(cwd: &Path) -> Answer {
+    if cwd.metadata().is_err() {
+        // The worker's own chdir fails too, and tells why.
+        return Answer::None;
+    }
     match linked_worktree(cwd) {
         Ok(Some(place)) => Answer::Found(place),
         Ok(None) => Answer::None,
