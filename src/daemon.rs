@@ -35,8 +35,8 @@ use crate::sys::cgroup::{self, Choice, Tree};
 use crate::sys::fdslots::Slots;
 use crate::sys::guardian::{self, DaemonSide};
 use crate::sys::lock::{LockError, StateLock, acquire};
-use crate::sys::spawn::{Forker, Jobs, forker, main_thread};
 use crate::sys::privilege::{self, Privileges};
+use crate::sys::spawn::{Forker, Jobs, forker, main_thread};
 use crate::sys::{process, signals, systemd};
 use crate::worker::Owner;
 

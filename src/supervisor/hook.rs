@@ -164,11 +164,7 @@ impl Supervisor {
     }
 }
 
-fn hook_image(
-    row: &Row,
-    set: &Settings,
-    leaf: Option<&Leaf>,
-) -> std::io::Result<Image> {
+fn hook_image(row: &Row, set: &Settings, leaf: Option<&Leaf>) -> std::io::Result<Image> {
     let text = |bytes: &[u8]| CString::new(bytes).map_err(std::io::Error::other);
     let argv = row
         .ending

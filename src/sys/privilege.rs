@@ -53,7 +53,7 @@ pub struct Privileges {
 ///
 /// Where setuid programs work in this process (`no_new_privs` is off), its operator wants them
 /// to: the bounding set stays then, here and in workers, or `sudo` would make a root without
-/// rights.
+/// rights. But not `SYS_ADMIN`, which `worker-sudo.conf` lends to the service manager only.
 ///
 /// # Errors
 /// A set could not be read or written; nothing may be assumed of the others then.
@@ -69,9 +69,10 @@ pub fn settle_capabilities() -> io::Result<Privileges> {
     let keep: CapsHashSet = keep.intersection(&permitted).copied().collect();
     let may = |capability| keep.contains(&capability);
     let drop_bounding = no_new_privs && may(Capability::CAP_SETPCAP);
-    if drop_bounding {
+    if may(Capability::CAP_SETPCAP) {
         for capability in caps::read(None, CapSet::Bounding).map_err(error)? {
-            if !keep.contains(&capability) {
+            let lent = capability == Capability::CAP_SYS_ADMIN && !is_root;
+            if lent || (no_new_privs && !keep.contains(&capability)) {
                 caps::drop(None, CapSet::Bounding, capability).map_err(error)?;
             }
         }

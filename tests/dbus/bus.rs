@@ -202,7 +202,11 @@ async fn a_name_that_is_taken_is_an_error_with_the_holders_pid() {
 async fn after_a_restart_of_the_bus_the_name_is_there_again() {
     let (first, fake) = (Bus::start(), Fake::start());
     let link = fake.server.serve_bus(&first.address).await.unwrap();
-    let keeping = tokio::spawn(bus::keep(fake.server.clone(), first.address.clone(), Some(link)));
+    let keeping = tokio::spawn(bus::keep(
+        fake.server.clone(),
+        first.address.clone(),
+        Some(link),
+    ));
     let (dir, address) = first.end();
     std::fs::remove_file(dir.path().join("bus")).ok();
     let again = Bus::start_at(dir, address);
