@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
 
 use crate::config::{Cgroup, Config, Paths};
 use crate::dbus::{BusError, Limits, NoPolkit, Server, bus};
@@ -27,7 +28,7 @@ use crate::registry::Registry;
 use crate::registry::store::Store;
 use crate::registry::writer::Writer;
 use crate::service_event;
-use crate::supervisor::handle::Handle;
+use crate::supervisor::handle::{Doors, Handle};
 use crate::supervisor::reconcile::reconcile;
 use crate::supervisor::signals::Signals;
 use crate::supervisor::{Parts, Settings, Stopped, Supervisor};
@@ -50,6 +51,10 @@ const SYSTEM_BUS: &str = "/run/dbus/system_bus_socket";
 
 /// Changes of the status line are gathered for so long.
 const STATUS_PAUSE: Duration = Duration::from_millis(200);
+
+/// How long calls that came in the last moment may take, and how often they are looked at.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
+const LAST_ANSWERS_LOOK: Duration = Duration::from_millis(2);
 
 /// What a disk gets to take the last changes when the service ends.
 const LAST_WRITES: Duration = Duration::from_secs(5);
@@ -489,6 +494,7 @@ async fn run_service(
         only_uid: only_uid(options, &ground.set),
         ..Limits::default()
     };
+    let (doors_in, doors) = mpsc::unbounded_channel();
     let parts = Parts {
         registry: ground.registry,
         store: ground.store,
@@ -500,12 +506,13 @@ async fn run_service(
         degraded: ground.degraded,
         clock: ground.clock,
         settled: found.settled,
+        doors: doors_in,
     };
     let (supervisor, handle) =
         Supervisor::new(ground.set, parts).map_err(io("start the supervisor"))?;
     let mut running = tokio::spawn(supervisor.run());
     let server = Server::new(handle.clone(), Arc::new(NoPolkit), limits);
-    tokio::spawn(Arc::clone(&server).serve_socket(door.listener));
+    tokio::spawn(keep_doors(Arc::clone(&server), door.listener, doors));
     let bus = take_name(&server, Bus::chosen(options));
     let stopped = tokio::select! {
         biased;
@@ -533,6 +540,39 @@ async fn run_service(
         Stopped::Abandoned(left) => Err(Fault::Other(format!(
             "{left} workers did not end in time and were killed"
         ))),
+    }
+}
+
+/// Serves the socket, and opens and closes both doors as an idle supervisor asks.
+async fn keep_doors(
+    server: Arc<Server>,
+    listener: tokio::net::UnixListener,
+    mut asked: mpsc::UnboundedReceiver<Doors>,
+) {
+    let listener = Arc::new(listener);
+    let open = || tokio::spawn(Arc::clone(&server).serve_socket(Arc::clone(&listener)));
+    let mut accepting = open();
+    while let Some(wish) = asked.recv().await {
+        match wish {
+            Doors::Pause(done) => {
+                accepting.abort();
+                let _ = (&mut accepting).await;
+                let _ = done.send(());
+            }
+            Doors::Open => accepting = open(),
+            Doors::Close(done) => {
+                // First of all: a start request from now on waits for our end.
+                systemd::stopping("Idle.", Duration::ZERO);
+                server.release_name().await;
+                let answered = async {
+                    while server.open_calls() > 0 {
+                        tokio::time::sleep(LAST_ANSWERS_LOOK).await;
+                    }
+                };
+                let _ = tokio::time::timeout(LAST_ANSWERS, answered).await;
+                let _ = done.send(());
+            }
+        }
     }
 }
 

@@ -46,7 +46,7 @@ pub enum BusError {
 }
 
 /// A served connection to a bus that owns the name.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct BusLink {
     connection: Connection,
 }
@@ -126,7 +126,11 @@ async fn once(server: &Arc<Server>, address: &str) -> Result<BusLink, BusError> 
     // Calls that an activating bus has queued come with the name: they must find a reader.
     tokio::spawn(serve(server.clone(), messages, Link::bus()));
     match own_name(&connection).await {
-        Ok(()) => Ok(BusLink { connection }),
+        Ok(()) => {
+            let link = BusLink { connection };
+            *server.bus_link() = Some(link.clone());
+            Ok(link)
+        }
         Err(error) => {
             if let Err(error) = connection.close().await {
                 tracing::debug!(%error, "cannot close the connection to the bus");

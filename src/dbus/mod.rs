@@ -24,7 +24,7 @@ pub mod spec;
 mod standard;
 mod worker;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use zbus::{ObjectPath, OwnedGuid};
 
@@ -52,6 +52,9 @@ pub fn object_path(id: WorkerId) -> ObjectPath<'static> {
     ObjectPath::from_string_unchecked(format!("{WORKER_PREFIX}{id}"))
 }
 
+/// Turns of the runtime after which a connection's task has counted what was queued for it.
+const TURNS: usize = 16;
+
 /// Everything that serves callers. One for a daemon.
 #[derive(Debug)]
 pub struct Server {
@@ -61,6 +64,8 @@ pub struct Server {
     guid: OwnedGuid,
     hub: Arc<signals::Hub>,
     peers: peer::Peers,
+    /// The bus whose name we own now.
+    bus: Mutex<Option<BusLink>>,
 }
 
 impl Server {
@@ -75,23 +80,42 @@ impl Server {
             guid: zbus::Guid::generate().into(),
             hub,
             peers: peer::Peers::default(),
+            bus: Mutex::default(),
         })
     }
 
     /// Accepts peers on a listening socket for ever; drop the future to stop accepting.
-    pub async fn serve_socket(self: Arc<Self>, listener: tokio::net::UnixListener) {
+    pub async fn serve_socket(self: Arc<Self>, listener: Arc<tokio::net::UnixListener>) {
         peer::listen(self, listener).await;
     }
 
     /// Serves one connected peer to its end.
     pub async fn serve_stream(self: Arc<Self>, stream: tokio::net::UnixStream) {
-        peer::serve_peer(self, stream).await;
+        let busy = self.handle.activity().begin();
+        peer::serve_peer(self, stream, busy).await;
     }
 
     /// Connects to a message bus, serves there, then takes the name; tries for 30 s. Hand the
     /// link to [`bus::keep`].
     pub async fn serve_bus(self: &Arc<Self>, address: &str) -> Result<BusLink, BusError> {
         bus::connect(self, address, bus::PATIENCE).await
+    }
+
+    /// Gives the bus name back, if it is ours: new calls activate another daemon. What the bus
+    /// had delivered before is counted as busy when this returns.
+    pub async fn release_name(&self) {
+        let link = self.bus_link().take();
+        if let Some(link) = link {
+            link.release().await;
+            // The reader of the connection queued them before the answer to the release.
+            for _ in 0..TURNS {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    fn bus_link(&self) -> std::sync::MutexGuard<'_, Option<BusLink>> {
+        self.bus.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Accepted peer connections.

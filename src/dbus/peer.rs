@@ -89,7 +89,7 @@ impl Peers {
     }
 }
 
-fn seat(server: &Arc<Server>, uid: u32) -> Result<Seat, String> {
+fn seat(server: &Arc<Server>, uid: u32, busy: Busy) -> Result<Seat, String> {
     let limits = &server.limits;
     if limits.only_uid.is_some_and(|only| only != uid) {
         return Err(format!("this instance does not serve uid {uid}"));
@@ -116,16 +116,18 @@ fn seat(server: &Arc<Server>, uid: u32) -> Result<Seat, String> {
         server: server.clone(),
         uid,
         budget: user.budget.clone(),
-        _busy: server.handle.activity().begin(),
+        _busy: busy,
     })
 }
 
-/// Accepts peers for ever.
-pub async fn listen(server: Arc<Server>, listener: UnixListener) {
+/// Accepts peers for ever. Dropped, it has lost none: each is counted before the next is waited
+/// for.
+pub async fn listen(server: Arc<Server>, listener: Arc<UnixListener>) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                tokio::spawn(serve_peer(server.clone(), stream));
+                let busy = server.handle.activity().begin();
+                tokio::spawn(serve_peer(server.clone(), stream, busy));
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection on the socket");
@@ -136,15 +138,15 @@ pub async fn listen(server: Arc<Server>, listener: UnixListener) {
 }
 
 /// Serves one peer to its end.
-pub async fn serve_peer(server: Arc<Server>, stream: UnixStream) {
-    if let Err(reason) = try_serve(server, stream).await {
+pub async fn serve_peer(server: Arc<Server>, stream: UnixStream, busy: Busy) {
+    if let Err(reason) = try_serve(server, stream, busy).await {
         tracing::debug!(reason, "a client on the socket was turned away");
     }
 }
 
-async fn try_serve(server: Arc<Server>, stream: UnixStream) -> Result<(), String> {
+async fn try_serve(server: Arc<Server>, stream: UnixStream, busy: Busy) -> Result<(), String> {
     let who = Credentials::of_peer(&stream).map_err(|e| format!("who is it: {e}"))?;
-    let seat = seat(&server, who.uid)?;
+    let seat = seat(&server, who.uid, busy)?;
     let time = server.limits.handshake;
     let fds = tokio::time::timeout(time, handshake(&stream, who.uid, server.guid.as_str()))
         .await

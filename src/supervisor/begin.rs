@@ -130,7 +130,7 @@ impl Supervisor {
         };
         let of_owner = self.registry.count_of_owner(owner.uid);
         let load = Load {
-            draining: self.drain.is_some(),
+            draining: self.drain.is_some() || self.is_leaving(),
             disk: match &*self.writer.health().borrow() {
                 Health::Ok => None,
                 Health::Degraded(why) => Some(why.clone()),

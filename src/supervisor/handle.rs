@@ -453,6 +453,18 @@ impl Drop for Busy {
     }
 }
 
+/// What an idle service asks of whoever holds its doors (the socket, the bus name), in this
+/// order. No call may be lost between the decision to leave and the end.
+#[derive(Debug)]
+pub enum Doors {
+    /// Take in no more peers; answer when those already there are counted as busy.
+    Pause(oneshot::Sender<()>),
+    /// Somebody came: open again.
+    Open,
+    /// Give the name back and see what had been received answered; answer when that is done.
+    Close(oneshot::Sender<()>),
+}
+
 /// Cheap to clone; every method may be called from any task.
 #[derive(Debug, Clone)]
 pub struct Handle {

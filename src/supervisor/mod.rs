@@ -17,6 +17,7 @@ pub mod handle;
 pub mod handover;
 pub mod helper;
 mod hook;
+mod idle;
 mod journal;
 pub mod ladder;
 pub mod liveness;
@@ -54,7 +55,7 @@ use crate::worker::{Mono, NodeId, Now, Outcome, Owner, Timestamp, WorkerId};
 
 use children::{Children, Ready};
 use deadlines::Deadlines;
-use handle::{Activity, CancelReply, Change, Command, Handle, Reply};
+use handle::{Activity, CancelReply, Change, Command, Doors, Handle, Reply};
 use signals::Signals;
 use timers::{Key, Timers};
 
@@ -117,6 +118,8 @@ pub struct Parts {
     pub clock: Option<i64>,
     /// Rows that the reconcile settled.
     pub settled: Vec<WorkerId>,
+    /// Whoever holds the doors.
+    pub doors: mpsc::UnboundedSender<Doors>,
 }
 
 /// Why the loop ended.
@@ -196,6 +199,8 @@ pub struct Supervisor {
     strangers: strangers::State,
     sweeps: sweep::State,
     drain: Option<Drain>,
+    leaving: idle::Leaving,
+    doors: mpsc::UnboundedSender<Doors>,
     started: Timestamp,
     last_reap: Option<Timestamp>,
     quarantined: u32,
@@ -219,6 +224,7 @@ enum Turn {
     Inner(Inner),
     Signal(i32),
     Deadline,
+    Doors,
     Time,
     Gone,
 }
@@ -258,6 +264,8 @@ impl Supervisor {
             strangers: strangers::State::default(),
             sweeps: sweep::State::default(),
             drain: None,
+            leaving: idle::Leaving::default(),
+            doors: parts.doors,
             started: clock::now().wall,
             last_reap: None,
             quarantined: parts.quarantined,
@@ -285,6 +293,7 @@ impl Supervisor {
                 Turn::Inner(inner) => self.handle_inner(inner),
                 Turn::Signal(signal) => self.handle_signal(signal),
                 Turn::Time => self.handle_time(clock::now()),
+                Turn::Doors => self.doors_answered(clock::now()),
                 Turn::Deadline => self.handle_deadlines(clock::now()),
                 Turn::Gone => {}
             }
@@ -315,6 +324,7 @@ impl Supervisor {
             Some(inner) = self.inner.recv() => Turn::Inner(inner),
             () = time => Turn::Time,
             () = self.deadlines.reached() => Turn::Deadline,
+            () = self.leaving.answer() => Turn::Doors,
             command = self.commands.recv() => command.map_or(Turn::Gone, Turn::Command),
         }
     }
@@ -424,7 +434,7 @@ impl Supervisor {
 
     fn is_over(&mut self, now: Now) -> Option<Stopped> {
         let Some(drain) = &self.drain else {
-            return self.is_idle(now).then_some(Stopped::Idle);
+            return self.has_left(now).then_some(Stopped::Idle);
         };
         if self.children.is_empty() && self.starting.is_empty() {
             return Some(Stopped::Drained);
@@ -435,37 +445,6 @@ impl Supervisor {
         let left = self.children.len() + self.starting.len();
         self.abandon(now);
         Some(Stopped::Abandoned(u32::try_from(left).unwrap_or(u32::MAX)))
-    }
-
-    fn is_idle(&self, now: Now) -> bool {
-        let Some(idle_exit) = self.set.idle_exit else {
-            return false;
-        };
-        self.children.is_empty()
-            && self.starting.is_empty()
-            && self.sweeps.is_quiet()
-            && self.commands.is_empty()
-            && self
-                .activity
-                .quiet_for(now.mono)
-                .is_some_and(|quiet| quiet >= idle_exit)
-    }
-
-    fn look_for_idleness(&mut self, now: Now) {
-        let Some(idle_exit) = self.set.idle_exit else {
-            return;
-        };
-        // Peers that come and go wake the loop by themselves; only quiet needs a timer.
-        let wait = match self.activity.quiet_for(now.mono) {
-            Some(quiet) if self.children.is_empty() => idle_exit.saturating_sub(quiet),
-            _ => idle_exit,
-        };
-        if self.children.is_empty() && self.starting.is_empty() {
-            let pause = wait.max(Duration::from_millis(10));
-            self.timers.set(Key::Idle, Some(now.mono.plus(pause)));
-        } else {
-            self.timers.set(Key::Idle, None);
-        }
     }
 
     async fn close(&mut self) {

@@ -41,7 +41,7 @@ impl Daemon {
                 let listener = tokio::net::UnixListener::bind(socket).unwrap();
                 tell.send(fake.seen.clone()).unwrap();
                 tokio::select! {
-                    () = fake.server.clone().serve_socket(listener) => {}
+                    () = fake.server.clone().serve_socket(listener.into()) => {}
                     _ = stopped => {}
                 }
             });

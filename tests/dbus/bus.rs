@@ -144,7 +144,7 @@ async fn busctl_works_on_the_socket_without_a_bus() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("sock");
     let listener = tokio::net::UnixListener::bind(&path).unwrap();
-    let serving = tokio::spawn(fake.server.clone().serve_socket(listener));
+    let serving = tokio::spawn(fake.server.clone().serve_socket(listener.into()));
     everything_works_with_busctl(&format!("unix:path={}", path.display())).await;
     let client = Client::peer(&path).await.unwrap();
     assert_eq!(client.service().await.unwrap().version, "1.2.3");
