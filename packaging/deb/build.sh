@@ -18,6 +18,7 @@ cp "$programs/musterd" "$programs/musterctl" "$tree/bin/"
 rm -f "$target"/deb/*.deb
 # The compiler's own options are cargo's affair; dpkg's are for C.
 log=$target/deb/build.log
+export DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:-} noautodbgsym"
 (cd "$tree" && dpkg-buildpackage -b -us -uc -d) >"$log" 2>&1 || {
     tail -n 30 "$log" >&2
     exit 1

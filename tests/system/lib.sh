@@ -46,7 +46,7 @@ is_inactive() { [ "$(property "$1" ActiveState)" = inactive ]; }
 call() {
     local method=$1
     shift
-    inside busctl --system call org.muster1 /org/muster1 org.muster1.Manager "$method" "$@"
+    inside busctl --system call -- org.muster1 /org/muster1 org.muster1.Manager "$method" "$@"
 }
 
 # Starts a worker on the bus and prints its id: `spawn UID COMMAND...`, root asking for another.

@@ -59,7 +59,7 @@ boot() { # SUITE
     cp "$deb" "$root/root/musterd.deb"
     mkdir -p "$root/root/fixtures"
     cp -r "$here/fixtures/." "$root/root/fixtures/"
-    cp -r packaging "$root/root/packaging"
+    cp "$here/fixtures/canaries.sh" "$root/usr/local/share/"
     local log=$target/system/$1.log
     SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1 setsid systemd-nspawn -D "$root" --register=no \
         --keep-unit --boot --console=interactive --quiet </dev/null >"$log" 2>&1 &
@@ -86,12 +86,16 @@ ran=0 failed=0 skipped=0
 # `scenario "sentence" function`: runs it in a shell of its own that ends at the first error.
 scenario() {
     case $1 in *"$only"*) ;; *) return 0 ;; esac
-    local output began=$SECONDS result=0
+    local output began=$SECONDS result
+    # Not within || or if: errexit would be off inside, and a failed check passed over.
+    set +e
     output=$(
         set -e
         mark_journal
         "$2" 2>&1
-    ) || result=$?
+    )
+    result=$?
+    set -e
     ran=$((ran + 1))
     if [ "$result" -eq 0 ]; then
         printf 'ok    %s: %s (%s s)%s\n' "$suite" "$1" $((SECONDS - began)) \

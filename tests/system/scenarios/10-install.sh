@@ -25,7 +25,7 @@ verify_units() {
         /usr/lib/systemd/system/musterd.service /usr/lib/systemd/system/musterd.socket \
         /usr/lib/systemd/system/musterd-gc.service /usr/lib/systemd/system/musterd-gc.timer 2>&1)
     same "" "$output" "systemd-analyze verify"
-    output=$(inside systemd-analyze verify --user --man=no --recursive-errors=one \
+    output=$(inside env XDG_RUNTIME_DIR=/run systemd-analyze verify --user --man=no --recursive-errors=one \
         /usr/lib/systemd/user/musterd.service /usr/lib/systemd/user/musterd.socket \
         /usr/lib/systemd/user/musterd-gc.service /usr/lib/systemd/user/musterd-gc.timer 2>&1)
     same "" "$output" "systemd-analyze verify --user"

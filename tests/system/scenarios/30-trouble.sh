@@ -109,7 +109,7 @@ crashes_outside() {
     local pid
     pid=$(inside pgrep -u anna -x sleep) || fail "no worker: $(cat /tmp/out.$$)"
     rm -f /tmp/out.$$
-    inside pkill -KILL -u musterd -x musterd
+    inside kill -KILL "$(inside pgrep -u musterd -x musterd)"
     gone() { ! inside pgrep -u anna -x sleep; }
     until_true 5 gone
     inside rm -rf /run/m-state /run/m-run
