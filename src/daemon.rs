@@ -91,6 +91,9 @@ pub struct Options {
     /// Read the configuration below this directory
     #[arg(long, value_name = "DIR")]
     pub config_root: Option<PathBuf>,
+    /// Executed as root: give that up for this user, but for the needed capabilities
+    #[arg(long, value_name = "USER", conflicts_with_all = ["embedded", "user"])]
+    pub run_as: Option<String>,
     /// Leave after so much idleness (for example 30s; 0 to stay)
     #[arg(long, value_name = "DURATION", value_parser = crate::config::parse_duration)]
     pub idle_exit: Option<Duration>,
@@ -165,6 +168,10 @@ fn try_run(options: &Options, guardian: Option<DaemonSide>) -> Result<(), Fault>
         .map_err(|e| Fault::Other(format!("cannot take the passed sockets: {e}")))?;
     let slots =
         Slots::reserve().map_err(|e| Fault::Other(format!("cannot reserve descriptors: {e}")))?;
+    if let Some(user) = &options.run_as {
+        privilege::become_user(user)
+            .map_err(|e| Fault::Other(format!("cannot run as {user}: {e}")))?;
+    }
     let privileges = match is_user(options) {
         true => privilege::look_at_capabilities(),
         false => privilege::settle_capabilities(),

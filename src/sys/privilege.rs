@@ -69,6 +69,8 @@ pub fn settle_capabilities() -> io::Result<Privileges> {
     let keep: CapsHashSet = keep.intersection(&permitted).copied().collect();
     let may = |capability| keep.contains(&capability);
     let drop_bounding = no_new_privs && may(Capability::CAP_SETPCAP);
+    // A change of ids has emptied it.
+    caps::set(None, CapSet::Effective, &keep).map_err(error)?;
     if may(Capability::CAP_SETPCAP) {
         for capability in caps::read(None, CapSet::Bounding).map_err(error)? {
             let lent = capability == Capability::CAP_SYS_ADMIN && !is_root;
@@ -84,12 +86,36 @@ pub fn settle_capabilities() -> io::Result<Privileges> {
         _ => {}
     }
     caps::set(None, CapSet::Inheritable, &CapsHashSet::new()).map_err(error)?;
-    caps::set(None, CapSet::Effective, &keep).map_err(error)?;
     caps::set(None, CapSet::Permitted, &keep).map_err(error)?;
     Ok(Privileges {
         other_ids: OTHER_IDS.into_iter().all(may),
         drop_bounding,
     })
+}
+
+/// Gives up root for a user, with the capabilities still permitted: [`settle_capabilities`] comes
+/// next. For who must be executed as root, see `worker-sudo.conf`. No other thread may exist.
+///
+/// # Errors
+/// There is no such user, or we are not root.
+pub fn become_user(name: &str) -> io::Result<()> {
+    let unknown = || {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("there is no user {name:?}"),
+        )
+    };
+    let user = nix::unistd::User::from_name(name)?.ok_or_else(unknown)?;
+    let c_name = std::ffi::CString::new(name).map_err(io::Error::other)?;
+    nix::unistd::initgroups(&c_name, user.gid)?;
+    nix::unistd::setresgid(user.gid, user.gid, user.gid)?;
+    caps::securebits::set_keepcaps(true).map_err(|e| io::Error::other(e.to_string()))?;
+    nix::unistd::setresuid(user.uid, user.uid, user.uid)?;
+    caps::securebits::set_keepcaps(false).map_err(|e| io::Error::other(e.to_string()))?;
+    // As execve leaves it for who was started under these ids; else /proc/self is root's.
+    // SAFETY: no pointers.
+    super::cvt(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) }.into())?;
+    Ok(())
 }
 
 /// As they are, nothing dropped: a person's own daemon may do what the person may.

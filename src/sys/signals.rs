@@ -1,4 +1,4 @@
-//! Signals arrive by a descriptor: every thread blocks all of them, the loop reads a
+//! Signals arrive by a descriptor: every thread blocks all of them but SIGABRT, the loop reads a
 //! signalfd(2). Nothing is ever delivered to a handler.
 #![allow(unsafe_code)]
 
@@ -8,13 +8,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use super::cvt;
 
-/// Blocks every signal in the calling thread. Call it before any other thread exists: they
-/// inherit the mask.
+/// Blocks every signal in the calling thread but SIGABRT, by which the service manager's watchdog
+/// ends a loop that hangs. Call it before any other thread exists: they inherit the mask.
 pub fn block_all() -> io::Result<()> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: sigfillset initialises the set before it is read; no old mask is asked for.
     let errno = unsafe {
         libc::sigfillset(set.as_mut_ptr());
+        libc::sigdelset(set.as_mut_ptr(), libc::SIGABRT);
         libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut())
     };
     if errno == 0 {

@@ -263,7 +263,7 @@ fn automatic() -> Result<Place, Weaker> {
     }
     let unit = own.ancestors().find(|directory| is_unit(directory));
     if let Some(unit) = unit
-        && is_delegated(unit)
+        && (is_delegated(unit) || is_own_user_service(unit))
     {
         return Ok(within_unit(unit, &own, alone_in(unit)));
     }
@@ -304,6 +304,19 @@ fn is_delegated(unit: &Path) -> bool {
             rustix::fs::getxattr(unit, name, &mut value)
                 .is_ok_and(|length| value.get(..length) == Some(b"1"))
         })
+}
+
+/// A user's service manager marks nothing (tried with 252), while all below it is delegated to
+/// it. There, the main process of a service may take its unit: ours says `Delegate=yes`.
+fn is_own_user_service(unit: &Path) -> bool {
+    let is_main =
+        std::env::var("SYSTEMD_EXEC_PID").is_ok_and(|pid| pid == std::process::id().to_string());
+    let is_service = |directory: &Path| directory.extension().is_some_and(|e| e == "service");
+    let manager = unit.ancestors().skip(1).find(|directory| {
+        let name = directory.file_name().and_then(|name| name.to_str());
+        is_service(directory) && name.is_some_and(|name| name.starts_with("user@"))
+    });
+    is_main && is_service(unit) && manager.is_some_and(is_delegated)
 }
 
 /// Are we the only process that sits directly in it?

@@ -62,7 +62,7 @@ hangs() {
     fresh
     drop_in musterd.service WatchdogSec=2s
     local id pid worker
-    id=$(spawn 1000 setsid sh -c 'sleep 1000 & sleep 1000')
+    id=$(spawn 1000 sh -c 'setsid sleep 1000 & sleep 1000')
     worker=$(row "$id" pid)
     pid=$(property musterd.service MainPID)
     inside kill -STOP "$pid"
@@ -77,7 +77,7 @@ scenario "a daemon that hangs is ended by the watchdog, and rows tell of it afte
 crashes() {
     fresh
     local id pid worker
-    id=$(spawn 1000 setsid sh -c 'sleep 1000 & sleep 1000')
+    id=$(spawn 1000 sh -c 'setsid sleep 1000 & sleep 1000')
     worker=$(row "$id" pid)
     pid=$(property musterd.service MainPID)
     inside kill -KILL "$pid"
