@@ -63,7 +63,7 @@ pub fn attribute(
     let mut found = Attributed::default();
     let mut memo: HashMap<i32, Option<NodeId>> = HashMap::new();
     for stat in scan {
-        if stat.state == 'Z' || stat.state == 'X' || leaders.contains_key(&stat.pid.get()) {
+        if stat.is_dead() || leaders.contains_key(&stat.pid.get()) {
             continue;
         }
         match owner(stat, own, &by_pid, &leaders, &orphan, &mut memo) {
@@ -201,6 +201,13 @@ mod tests {
         let mut old = stat(900_011, OWN, 900_010, 1);
         old.start_ticks = 10;
         assert_eq!(members(&[old], 1, |_| None), [0; 0]);
+    }
+
+    #[test]
+    fn a_zombie_whose_threads_run_is_alive() {
+        let mut leader_gone = stat(900_011, 900_010, 900_010, 1);
+        (leader_gone.state, leader_gone.threads) = ('Z', 2);
+        assert_eq!(members(&[leader_gone], 1, |_| None), [900_011]);
     }
 
     #[test]

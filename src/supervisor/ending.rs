@@ -44,12 +44,13 @@ impl Supervisor {
         let Some(child) = self.children.get(node) else {
             return;
         };
-        let populated = child.leaf.as_ref().map(Leaf::populated);
-        // Reading the watched descriptor is what clears its event.
+        // Reading the watched descriptor is what clears its event. Before the look, or what comes
+        // between the two would be cleared unseen.
         if let Some(events) = &child.events {
             let mut buffer = [0; 128];
             let _ = rustix::io::pread(events, &mut buffer, 0);
         }
+        let populated = child.leaf.as_ref().map(Leaf::populated);
         if matches!(populated, Some(Ok(false))) {
             self.on_event(node, Event::Emptied);
         }
@@ -253,7 +254,12 @@ impl Supervisor {
         match child.leaf.as_ref().map(Leaf::populated) {
             Some(Ok(true)) => {
                 let left = members(child);
-                if !left.is_empty() {
+                // Nobody seen, yet populated: they fork and exit faster than they can be read.
+                let all_gone = left.is_empty()
+                    && matches!(child.leaf.as_ref().map(Leaf::populated), Some(Ok(false)));
+                if all_gone {
+                    self.on_event(node, Event::Emptied);
+                } else {
                     self.left(node, &left);
                 }
             }
@@ -392,7 +398,7 @@ fn members(child: &Child) -> Vec<(Pid, String)> {
             .into_iter()
             .filter(|pid| runs || *pid != leader)
             .filter_map(|pid| Some((pid, stat(pid).ok()?)))
-            .filter(|(_, stat)| stat.state != 'Z')
+            .filter(|(_, stat)| !stat.is_dead())
             .map(|(pid, stat)| (pid, stat.comm))
             .collect(),
         None => {

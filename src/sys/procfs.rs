@@ -33,6 +33,13 @@ pub struct Stat {
     pub start_ticks: u64,
 }
 
+impl Stat {
+    /// Has all of it ended? A zombie leader whose other threads run has not.
+    pub fn is_dead(&self) -> bool {
+        self.state == 'X' || (self.state == 'Z' && self.threads <= 1)
+    }
+}
+
 /// Reads one process. `NotFound` if it is gone or hidden.
 pub fn stat(pid: Pid) -> io::Result<Stat> {
     let mut text = Vec::with_capacity(512);
