@@ -54,7 +54,7 @@ fn a_worker_asks_for_a_sibling_and_a_cancel_takes_it_along() {
     for containment in [Containment::Auto, Containment::None] {
         let world = World::with(containment, "");
         let (nap, mark) = (world.helper("nap"), world.mark().to_owned());
-        let ctl = crate::support::program("musterctl");
+        let ctl = crate::common::program("musterctl");
         let script = format!(
             "{} run -q --name child -- {nap} nap {mark} && exec {nap} nap {mark} {mark}/ready",
             ctl.display()
