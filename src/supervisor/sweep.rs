@@ -56,6 +56,17 @@ struct Wanted {
     grace_secs: i64,
 }
 
+impl Wanted {
+    fn forget(id: WorkerId, force: bool, reply: Reply<()>) -> Self {
+        Self {
+            purpose: Purpose::Forget { id, force, reply },
+            scope: Some(vec![id]),
+            owner: None,
+            grace_secs: i64::MIN,
+        }
+    }
+}
+
 /// A sweep that has come back.
 #[derive(Debug)]
 pub(super) struct Swept {
@@ -116,10 +127,16 @@ impl Supervisor {
         self.want_sweep(wanted);
     }
 
-    fn later_page(&self, by: &Caller, options: &ReapOptions) -> Option<Report> {
+    fn later_page(&mut self, by: &Caller, options: &ReapOptions) -> Option<Report> {
+        if options.after.is_none() || options.dry_run {
+            return None;
+        }
         let (whose, rows, errors) = self.sweeps.last.as_ref()?;
-        let later = options.after.is_some() && !options.dry_run && *whose == by.uid;
-        later.then(|| page(options, rows.clone(), errors.clone()))
+        let report = (*whose == by.uid).then(|| page(options, rows, errors.clone()))?;
+        if !report.more {
+            self.sweeps.last = None;
+        }
+        Some(report)
     }
 
     /// `forget`: the collector's own question, with no grace, about one row.
@@ -128,12 +145,7 @@ impl Supervisor {
             Ok(id) => id,
             Err(refused) => return answer(reply, Err(refused)),
         };
-        self.want_sweep(Wanted {
-            purpose: Purpose::Forget { id, force, reply },
-            scope: Some(vec![id]),
-            owner: None,
-            grace_secs: i64::MIN,
-        });
+        self.want_sweep(Wanted::forget(id, force, reply));
     }
 
     /// The daemon's own tick.
@@ -290,7 +302,7 @@ impl Supervisor {
             }
             Purpose::Reap { by, options, reply } => {
                 let (rows, saved) = self.carry_out(verdicts, options.dry_run, now);
-                let report = page(&options, rows.clone(), errors.clone());
+                let report = page(&options, &rows, errors.clone());
                 if !options.dry_run {
                     self.sweeps.last = report.more.then_some((by, rows, errors));
                     self.last_reap = Some(now.wall);
@@ -408,7 +420,7 @@ impl Supervisor {
 
     fn tell_reaped(&self, rows: &[ReportRow], mut removed: Vec<WorkerId>) {
         removed.truncate(REAPED_MAX);
-        let counts = Report::new(false, rows.to_vec(), Vec::new(), 1, None).counts;
+        let counts = Report::count(rows);
         let _ = self.changes.send(Change::Reaped { counts, removed });
     }
 
@@ -449,7 +461,13 @@ impl Supervisor {
             )
         };
         match &verdict.decision {
-            Decision::Reap | Decision::StampExit => {}
+            Decision::Reap => {}
+            // It claimed life until now, so its worktree was not looked at yet.
+            Decision::StampExit => {
+                let _ = self.registry.update(id, |row| row.exited = Some(now.wall));
+                drop(self.save(id));
+                return self.want_sweep(Wanted::forget(id, force, reply));
+            }
             Decision::Keep(reason) if force && tree(reason) => {}
             Decision::Keep(reason) => {
                 let hint = if tree(reason) {
@@ -460,7 +478,10 @@ impl Supervisor {
                 let why = format!("{}{hint}", reason.sentence());
                 return answer(reply, Err(Refused::WrongState { id, status, why }));
             }
-            Decision::Ask(_) => {}
+            Decision::Ask(_) => {
+                let why = "its worktree was not looked at; ask again".to_owned();
+                return answer(reply, Err(Refused::WrongState { id, status, why }));
+            }
         }
         let saved = self.take_off(id, "forgotten");
         self.schedule_sweep(now);
@@ -527,7 +548,7 @@ impl Supervisor {
     }
 }
 
-fn page(options: &ReapOptions, rows: Vec<ReportRow>, errors: Vec<String>) -> Report {
+fn page(options: &ReapOptions, rows: &[ReportRow], errors: Vec<String>) -> Report {
     let limit = if options.limit == 0 {
         PAGE
     } else {
