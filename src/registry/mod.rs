@@ -23,7 +23,7 @@ pub mod writer;
 #[cfg(test)]
 mod writer_tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 
 use index::Index;
@@ -259,6 +259,21 @@ impl Registry {
             .range((id, WorkerId::from_bits(0))..)
             .take_while(move |(parent, _)| *parent == id)
             .map(|(_, child)| *child)
+    }
+
+    /// Every row below `id`, each once, with its parent. Files that were edited by hand may name
+    /// parents in a circle, so what was seen is not gone through again.
+    pub fn descendants_of(&self, id: WorkerId) -> Vec<(WorkerId, WorkerId)> {
+        let mut found = Vec::new();
+        let mut seen = HashSet::from([id]);
+        let mut open = vec![id];
+        while let Some(parent) = open.pop() {
+            for child in self.children_of(parent).filter(|child| seen.insert(*child)) {
+                found.push((parent, child));
+                open.push(child);
+            }
+        }
+        found
     }
 
     /// The owner's row that has this name: the non-terminal one, else the newest terminal one.

@@ -43,6 +43,17 @@ pub struct Cancellation {
     pub at: Timestamp,
 }
 
+/// Most of a reason that is kept, bytes.
+const REASON_MAX: usize = 1024;
+
+impl Cancellation {
+    /// With the reason clipped to what a row may hold.
+    pub fn new(by: u32, reason: &str, at: Timestamp) -> Self {
+        let reason = clip(reason, REASON_MAX);
+        Self { by, reason, at }
+    }
+}
+
 /// What the leader left running (section 8).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Leftovers {
