@@ -205,9 +205,10 @@ mod tests {
 
     #[test]
     fn a_zombie_whose_threads_run_is_alive() {
-        let mut leader_gone = stat(900_011, 900_010, 900_010, 1);
-        (leader_gone.state, leader_gone.threads) = ('Z', 2);
-        assert_eq!(members(&[leader_gone], 1, |_| None), [900_011]);
+        let leader = stat(900_010, OWN, 900_010, 1);
+        let mut threads_only = stat(900_011, 900_010, 900_010, 1);
+        (threads_only.state, threads_only.threads) = ('Z', 2);
+        assert_eq!(members(&[leader, threads_only], 1, |_| None), [900_011]);
     }
 
     #[test]

@@ -12,7 +12,9 @@ use super::{Inner, Supervisor};
 use crate::sys::cgroup::{Leaf, Removed};
 use crate::sys::process::{ProcessRef, signal_group, stat};
 use crate::sys::{clock, wait};
-use crate::worker::{Cancellation, HowKnown, Leftovers, NodeId, Now, Outcome, Pid, Rung, Status};
+use crate::worker::{
+    Cancellation, HowKnown, Leftovers, NodeId, Now, Outcome, Pid, Rung, Status, WorkerId,
+};
 
 /// Command names kept of what a leader left.
 const NAMES_MAX: usize = 32;
@@ -137,16 +139,32 @@ impl Supervisor {
         let _ = self.registry.update(id, |row| {
             row.status = Status::Stopping;
             if row.cancelled.is_none() && leader_runs {
-                let reason = crate::worker::row::clip(reason, 1024);
-                row.cancelled = Some(Cancellation {
-                    by,
-                    reason,
-                    at: now.wall,
-                });
+                row.cancelled = Some(Cancellation::new(by, reason, now.wall));
             }
         });
         let _ = self.changes.send(Change::Changed(id));
         self.on_event(node, Event::Cancel { force });
+    }
+
+    /// The same for a worker that has no process yet: its ladder begins when it has. `false`: it
+    /// is not starting.
+    pub(super) fn cancel_starting(
+        &mut self,
+        id: WorkerId,
+        by: u32,
+        reason: &str,
+        force: bool,
+    ) -> bool {
+        let Some(starting) = self.starting.get_mut(&id) else {
+            return false;
+        };
+        starting.cancel = Some(starting.cancel.unwrap_or(false) || force);
+        let cancellation = Cancellation::new(by, reason, clock::now().wall);
+        let _ = self.registry.update(id, |row| {
+            row.cancelled.get_or_insert(cancellation);
+        });
+        drop(self.save(id));
+        true
     }
 
     fn save_stopping(&mut self, node: NodeId) {
@@ -163,15 +181,18 @@ impl Supervisor {
     }
 
     pub(super) fn stopping_saved(&mut self, node: NodeId, durable: bool) {
-        if durable {
-            self.durable.insert(node);
+        if let Some(child) = self.children.get_mut(node) {
+            child.durable = durable;
         }
         self.on_event(node, Event::Saved);
     }
 
     fn answer_cancels(&mut self, node: NodeId) {
-        let durable = self.durable.contains(&node);
-        for (reply, answer) in self.cancel_replies.remove(&node).unwrap_or_default() {
+        let Some(child) = self.children.get_mut(node) else {
+            return;
+        };
+        let durable = child.durable;
+        for (reply, answer) in child.cancels.drain(..) {
             let _ = reply.send(Ok(CancelReply { durable, ..answer }));
         }
     }
@@ -286,7 +307,9 @@ impl Supervisor {
     }
 
     /// Nothing of a worker is left: its leader is reaped and its row is settled.
-    pub(super) fn settle_child(&mut self, node: NodeId, now: Now) {
+    /// That was at `ended`, before its stop hook.
+    pub(super) fn settle_child(&mut self, node: NodeId, ended: Now) {
+        let now = clock::now();
         let Some(mut child) = self.children.remove(node) else {
             return;
         };
@@ -301,7 +324,7 @@ impl Supervisor {
         let took = child
             .machine
             .ladder_began()
-            .map(|began| now.mono.since(began));
+            .map(|began| ended.mono.since(began));
         let (rung, processes) = (child.machine.rung(), child.processes);
         let mut runtime_dir = None;
         let finished = self.registry.finish(child.id, |row| {
@@ -309,7 +332,7 @@ impl Supervisor {
             row.outcome = Some(outcome);
             row.how_known = Some(HowKnown::Waited);
             row.exit = exit;
-            row.exited = Some(now.wall);
+            row.exited = Some(ended.wall);
             row.oom_killed = oom;
             row.rung = Some(rung);
             row.took = took;
@@ -326,8 +349,13 @@ impl Supervisor {
             tokio::task::spawn_blocking(move || std::fs::remove_dir_all(dir));
         }
         *self.counters.exits.entry(outcome).or_default() += 1;
-        self.answer_cancels_of_ended(node, outcome);
-        self.durable.remove(&node);
+        for (reply, answer) in std::mem::take(&mut child.cancels) {
+            let _ = reply.send(Ok(CancelReply {
+                state: CancelState::Ended,
+                outcome: Some(outcome),
+                ..answer
+            }));
+        }
         self.settle(child.id, std::mem::take(&mut child.waiters));
         if let Some(row) = self.registry.get(child.id) {
             super::journal::worker_exited(row);
@@ -335,17 +363,6 @@ impl Supervisor {
         self.activity.reset(now.mono);
         self.schedule_sweep(now);
         self.look_for_idleness(now);
-    }
-
-    fn answer_cancels_of_ended(&mut self, node: NodeId, outcome: Outcome) {
-        for (reply, answer) in self.cancel_replies.remove(&node).unwrap_or_default() {
-            let _ = reply.send(Ok(CancelReply {
-                state: CancelState::Ended,
-                outcome: Some(outcome),
-                durable: true,
-                ..answer
-            }));
-        }
     }
 
     pub(super) fn remove_leaf(&mut self, leaf: Leaf, tries: u32, now: Now) {
@@ -384,6 +401,7 @@ impl Supervisor {
             });
             self.save_lazily(id, now);
         }
+        self.end_hooks("was killed: the service had to stop");
     }
 }
 
@@ -481,11 +499,7 @@ pub(super) fn kill_all(child: &Child) {
     }
 }
 
-fn report(
-    id: crate::worker::WorkerId,
-    what: &str,
-    result: std::io::Result<crate::sys::process::Delivery>,
-) {
+fn report(id: WorkerId, what: &str, result: std::io::Result<crate::sys::process::Delivery>) {
     use crate::sys::process::Delivery;
     match result {
         Ok(Delivery::Sent | Delivery::Gone) => {}

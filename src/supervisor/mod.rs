@@ -53,7 +53,7 @@ use crate::worker::{Mono, NodeId, Now, Outcome, Owner, Timestamp, WorkerId};
 
 use children::{Children, Ready};
 use deadlines::Deadlines;
-use handle::{Activity, CancelReply, Change, Command, Handle, Reply};
+use handle::{Activity, Change, Command, Handle};
 use signals::Signals;
 use timers::{Key, Timers};
 
@@ -118,6 +118,7 @@ pub enum Stopped {
 #[derive(Debug)]
 struct Starting {
     node: NodeId,
+    /// It is to be ended as soon as it runs; with `true` at once.
     cancel: Option<bool>,
     waiters: Vec<saving::Waiter>,
 }
@@ -168,8 +169,6 @@ pub struct Supervisor {
     activity: Arc<Activity>,
     timers: Timers,
     starting: HashMap<WorkerId, Starting>,
-    cancel_replies: HashMap<NodeId, Vec<(Reply<CancelReply>, CancelReply)>>,
-    durable: HashSet<NodeId>,
     lazy: HashSet<WorkerId>,
     helpers: HashMap<NodeId, helper::Helper>,
     helpers_starting: HashSet<NodeId>,
@@ -201,7 +200,6 @@ enum Turn {
     Signal(i32),
     Deadline,
     Time,
-    Gone,
 }
 
 impl Supervisor {
@@ -228,8 +226,6 @@ impl Supervisor {
             activity,
             timers: Timers::default(),
             starting: HashMap::new(),
-            cancel_replies: HashMap::new(),
-            durable: HashSet::new(),
             lazy: parts.settled.into_iter().collect(),
             helpers: HashMap::new(),
             helpers_starting: HashSet::new(),
@@ -266,7 +262,6 @@ impl Supervisor {
                 Turn::Signal(signal) => self.handle_signal(signal),
                 Turn::Time => self.handle_time(clock::now()),
                 Turn::Deadline => self.handle_deadlines(clock::now()),
-                Turn::Gone => {}
             }
             if let Some(stopped) = self.is_over(clock::now()) {
                 self.close().await;
@@ -295,7 +290,8 @@ impl Supervisor {
             Some(inner) = self.inner.recv() => Turn::Inner(inner),
             () = time => Turn::Time,
             () = self.deadlines.reached() => Turn::Deadline,
-            command = self.commands.recv() => command.map_or(Turn::Gone, Turn::Command),
+            // Nobody holds the handle any more: no command comes, the rest goes on.
+            Some(command) = self.commands.recv() => Turn::Command(command),
         }
     }
 
@@ -350,10 +346,10 @@ impl Supervisor {
         while let Some(key) = self.timers.pop(now.mono) {
             match key {
                 Key::Node(node) => self.tick(node),
-                Key::Hook(node) => self.hook_late(node),
+                Key::Hook(node) => self.end_hook(node, "took too long and was killed"),
                 Key::LazySave => self.save_changed_rows(),
                 Key::StaleLeaves => self.remove_stale_leaves(now),
-                Key::Output => self.cut_output(now),
+                Key::Output => self.cut_output(),
                 Key::Strangers => self.scan(),
                 Key::Sweep => self.own_sweep(now),
                 Key::Idle => self.look_for_idleness(now),
@@ -381,8 +377,12 @@ impl Supervisor {
             let by = self.set.me.uid;
             self.cancel_node(node, by, "the service is stopping", forced);
         }
-        for starting in self.starting.values_mut() {
-            starting.cancel = Some(forced);
+        let starting: Vec<WorkerId> = self.starting.keys().copied().collect();
+        for id in starting {
+            self.cancel_starting(id, self.set.me.uid, "the service is stopping", forced);
+        }
+        if forced {
+            self.end_hooks("was killed: the service was told again to stop");
         }
         let _ = self.changes.send(Change::Service);
     }
@@ -391,6 +391,8 @@ impl Supervisor {
         let Some(drain) = &self.drain else {
             return self.is_idle(now).then_some(Stopped::Idle);
         };
+        // A worker stays in the table until its stop hook has ended; probe helpers change nothing
+        // and are killed.
         if self.children.is_empty() && self.starting.is_empty() {
             return Some(Stopped::Drained);
         }
@@ -409,6 +411,8 @@ impl Supervisor {
         self.children.is_empty()
             && self.starting.is_empty()
             && self.sweeps.is_quiet()
+            && self.helpers.is_empty()
+            && self.helpers_starting.is_empty()
             && self.commands.is_empty()
             && self
                 .activity
@@ -435,6 +439,9 @@ impl Supervisor {
 
     async fn close(&mut self) {
         self.kill_unknown_strangers();
+        for helper in self.helpers.values() {
+            helper.kill();
+        }
         self.save_changed_rows();
         let flushed = self.writer.flush();
         // A sick disk must not keep the service from ending.

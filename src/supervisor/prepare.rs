@@ -46,17 +46,16 @@ impl Prepared {
         self.image.take().unwrap_or_default()
     }
 
-    /// Takes back what was made for a worker that never came.
-    pub(super) fn undo(self) {
-        if let Some(leaf) = &self.leaf {
-            let _ = leaf.remove();
-        }
+    /// Takes back what was made for a worker that never came, but for its leaf, which may be busy
+    /// for a moment.
+    pub(super) fn undo(self) -> Option<Leaf> {
         if let Some(dir) = &self.runtime_dir {
             let _ = std::fs::remove_dir_all(dir);
         }
         if let Some(output) = &self.output {
             let _ = std::fs::remove_file(output);
         }
+        self.leaf
     }
 }
 
@@ -101,6 +100,7 @@ fn fault(what: &str, path: &Path, error: &std::io::Error) -> StartFault {
         errno: error.raw_os_error().unwrap_or(libc::EIO),
         what: what.to_owned(),
         path: path.to_string_lossy().into_owned(),
+        leaf: None,
     }
 }
 
@@ -119,10 +119,10 @@ fn prepare_now(mut job: Job) -> Result<Prepared, StartFault> {
             prepared.image = Some(image);
             Ok(prepared)
         }
-        Err(fault) => {
-            prepared.undo();
-            Err(fault)
-        }
+        Err(fault) => Err(StartFault {
+            leaf: prepared.undo(),
+            ..fault
+        }),
     }
 }
 
@@ -160,6 +160,7 @@ fn own_worktree(prepared: &mut Prepared, spec: &Spec) -> Result<(), StartFault> 
         errno: 0,
         what: format!("cannot tell which worktree the row owns ({why}):"),
         path: spec.cwd.to_string_lossy().into_owned(),
+        leaf: None,
     })?;
     if let Some(owned) = owned {
         prepared.worktree = Some(owned.path);

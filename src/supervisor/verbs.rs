@@ -214,35 +214,19 @@ impl Supervisor {
             descendants,
             outcome: None,
         };
-        if let Some(starting) = self.starting.get_mut(&id) {
-            starting.cancel = Some(starting.cancel.unwrap_or(false) || how.now);
-            let now = crate::sys::clock::now();
-            let _ = self.registry.update(id, |row| {
-                row.cancelled
-                    .get_or_insert_with(|| crate::worker::Cancellation {
-                        by: by.uid,
-                        reason: crate::worker::row::clip(reason, 1024),
-                        at: now.wall,
-                    });
-            });
+        if self.cancel_starting(id, by.uid, reason, how.now) {
             found.durable = false;
-            drop(self.save(id));
             return answer(reply, Ok(found));
         }
         let Some(node) = self.children.node_of(id) else {
             return answer(reply, self.already_ended(id, found));
         };
-        let running = self
-            .children
-            .get(node)
-            .is_some_and(|child| child.machine.is_stopping());
-        if running {
-            found.state = CancelState::Running;
+        if let Some(child) = self.children.get_mut(node) {
+            if child.machine.is_stopping() {
+                found.state = CancelState::Running;
+            }
+            child.cancels.push((reply, found));
         }
-        self.cancel_replies
-            .entry(node)
-            .or_default()
-            .push((reply, found));
         self.cancel_node(node, by.uid, reason, how.now);
     }
 
@@ -269,21 +253,14 @@ impl Supervisor {
     /// Cancels what a worker has asked for, and what those have.
     fn cancel_below(&mut self, id: WorkerId, by: u32, force: bool) -> Vec<WorkerId> {
         let mut found = Vec::new();
-        let mut open = vec![id];
-        while let Some(parent) = open.pop() {
-            let children: Vec<WorkerId> = self.registry.children_of(parent).collect();
-            for child in children {
-                open.push(child);
-                let reason = format!("its parent {parent} was cancelled");
-                if let Some(starting) = self.starting.get_mut(&child) {
-                    starting.cancel = Some(force);
-                } else if let Some(node) = self.children.node_of(child) {
-                    self.cancel_node(node, by, &reason, force);
-                } else {
-                    continue;
-                }
-                found.push(child);
+        for (parent, child) in self.registry.descendants_of(id) {
+            let reason = format!("its parent {parent} was cancelled");
+            if let Some(node) = self.children.node_of(child) {
+                self.cancel_node(node, by, &reason, force);
+            } else if !self.cancel_starting(child, by, &reason, force) {
+                continue;
             }
+            found.push(child);
         }
         found
     }
@@ -296,14 +273,14 @@ impl Supervisor {
         if let Some(node) = self.children.node_of(id)
             && let Some(child) = self.children.get_mut(node)
         {
-            child.waiters.push(reply);
+            add_waiter(&mut child.waiters, reply);
             return;
         }
         let Some(row) = self.registry.get(id) else {
             return answer(reply, Err(Refused::NoSuchWorker(worker.to_owned())));
         };
         if let Some(starting) = self.starting.get_mut(&id) {
-            starting.waiters.push(reply);
+            add_waiter(&mut starting.waiters, reply);
             return;
         }
         if !row.status.is_terminal() {
@@ -425,6 +402,12 @@ impl Supervisor {
             let _ = reply.send(result);
         });
     }
+}
+
+/// Those that have gone leave, so that one who asks again and again adds up to nothing.
+fn add_waiter(waiters: &mut Vec<Waiter>, reply: Waiter) {
+    waiters.retain(|waiter| !waiter.is_closed());
+    waiters.push(reply);
 }
 
 fn usage(leaf: &cgroup::Leaf) -> Usage {
