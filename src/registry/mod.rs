@@ -187,7 +187,7 @@ impl Registry {
         if let Some(end) = end {
             end.put_back(&mut entry.row);
         }
-        if before != Keys::of(&entry.row) {
+        if !before.are_of(&entry.row) {
             self.reindex(id, &before);
         }
         Ok(generation)
@@ -342,7 +342,6 @@ impl Registry {
 }
 
 /// What the indexes are made from.
-#[derive(PartialEq, Eq)]
 struct Keys {
     name: String,
     handle: Option<String>,
@@ -362,6 +361,13 @@ impl Keys {
             parent: row.parent,
             created: row.created,
         }
+    }
+
+    fn are_of(&self, row: &Row) -> bool {
+        self.name == row.name
+            && self.handle.as_deref() == row.kind.handle()
+            && (self.status, self.owner) == (row.status, row.owner)
+            && (self.parent, self.created) == (row.parent, row.created)
     }
 }
 

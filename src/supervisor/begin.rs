@@ -203,9 +203,9 @@ impl Supervisor {
         row.cwd.clone_from(&spec.cwd);
         row.parent = parent;
         row.depth = depth;
-        row.limits = spec.limits;
-        row.timeouts = spec.timeouts;
-        row.ending = spec.ending.clone();
+        row.limits = spec.limits.into();
+        row.timeouts = spec.timeouts.into();
+        row.ending = spec.ending.clone().into();
         row.control = spec.control;
         row.restart = spec.restart;
         row.restart_max = spec.restart_max;
