@@ -150,15 +150,15 @@ fn fill(prepared: &mut Prepared, job: &mut Job) -> Result<Image, StartFault> {
     image(job, &runtime, fds)
 }
 
-/// Which worktree the row owns. A working directory that is not there is left for the child to
+/// Which worktree the row owns. A working directory that is none is left for the child to
 /// complain of, which knows the errno.
 fn own_worktree(prepared: &mut Prepared, spec: &Spec) -> Result<(), StartFault> {
-    if spec.worktree == crate::worker::WorktreeChoice::Auto && spec.cwd.metadata().is_err() {
+    if spec.worktree == crate::worker::WorktreeChoice::Auto && !spec.cwd.is_dir() {
         return Ok(());
     }
     let owned = owned_worktree(&spec.worktree, &spec.cwd).map_err(|why| StartFault {
         errno: 0,
-        what: format!("cannot tell which worktree the row owns ({why}):"),
+        what: format!("cannot tell which worktree the row owns ({why})"),
         path: spec.cwd.to_string_lossy().into_owned(),
     })?;
     if let Some(owned) = owned {
