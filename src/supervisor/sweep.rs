@@ -78,9 +78,30 @@ pub(super) struct State {
     judged: HashMap<WorkerId, u64>,
     round: u64,
     last_own: Option<Now>,
-    /// The last real sweep's rows and errors: later pages of its report come from here, for a
-    /// page must not sweep again.
-    last: Option<(u32, Vec<ReportRow>, Vec<String>)>,
+    /// The last report that did not fit a page.
+    last: Option<Paged>,
+}
+
+/// A report of which later pages may be asked for: they come from here, for a page must neither
+/// sweep nor probe again.
+#[derive(Debug)]
+struct Paged {
+    by: u32,
+    options: ReapOptions,
+    rows: Vec<ReportRow>,
+    errors: Vec<String>,
+}
+
+impl Paged {
+    /// Is this the same question, but for the page?
+    fn answers(&self, by: &Caller, options: &ReapOptions) -> bool {
+        let page_apart = ReapOptions {
+            limit: self.options.limit,
+            after: self.options.after,
+            ..options.clone()
+        };
+        options.after.is_some() && by.uid == self.by && page_apart == self.options
+    }
 }
 
 impl State {
@@ -93,6 +114,9 @@ impl Supervisor {
     /// `reap` by hand, by the timer, on the bus.
     pub(super) fn reap(&mut self, by: &Caller, options: ReapOptions, reply: Reply<Report>) {
         if let Some(report) = self.later_page(by, &options) {
+            if !report.more {
+                self.sweeps.last = None;
+            }
             return answer(reply, Ok(report));
         }
         let mut scope = Vec::new();
@@ -117,9 +141,9 @@ impl Supervisor {
     }
 
     fn later_page(&self, by: &Caller, options: &ReapOptions) -> Option<Report> {
-        let (whose, rows, errors) = self.sweeps.last.as_ref()?;
-        let later = options.after.is_some() && !options.dry_run && *whose == by.uid;
-        later.then(|| page(options, rows.clone(), errors.clone()))
+        let last = self.sweeps.last.as_ref()?;
+        last.answers(by, options)
+            .then(|| page(options, last.rows.clone(), last.errors.clone()))
     }
 
     /// `forget`: the collector's own question, with no grace, about one row.
@@ -281,6 +305,9 @@ impl Supervisor {
         let SweepOutcome {
             verdicts, errors, ..
         } = outcome;
+        for error in &errors {
+            tracing::warn!(%error, "a sweep could not look at everything");
+        }
         match purpose {
             Purpose::Forget { id, force, reply } => self.forgotten(id, force, verdicts, reply, now),
             Purpose::Own => {
@@ -292,10 +319,15 @@ impl Supervisor {
                 let (rows, saved) = self.carry_out(verdicts, options.dry_run, now);
                 let report = page(&options, rows.clone(), errors.clone());
                 if !options.dry_run {
-                    self.sweeps.last = report.more.then_some((by, rows, errors));
                     self.last_reap = Some(now.wall);
                     self.purge();
                 }
+                self.sweeps.last = report.more.then_some(Paged {
+                    by,
+                    options,
+                    rows,
+                    errors,
+                });
                 tokio::spawn(async move {
                     for saved in saved {
                         let _ = saved.await;
