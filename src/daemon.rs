@@ -276,7 +276,8 @@ fn lock_fault(error: LockError, dir: &Path) -> Fault {
             dir: dir.to_owned(),
             pid,
         },
-        other => Fault::Other(other.to_string()),
+        LockError::Io { path, source } => Fault::io("lock", path)(source),
+        held => Fault::Other(held.to_string()),
     }
 }
 

@@ -65,10 +65,7 @@ impl StartFault {
         } else {
             format!(" {}", self.path)
         };
-        let why = match self.errno {
-            0 => String::new(),
-            errno => format!(": {}", std::io::Error::from_raw_os_error(errno)),
-        };
+        let why = super::refused::cause(self.errno);
         format!("{}{path}{why}", self.what)
     }
 }

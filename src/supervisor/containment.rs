@@ -63,7 +63,7 @@ pub fn attribute(
     let mut found = Attributed::default();
     let mut memo: HashMap<i32, Option<NodeId>> = HashMap::new();
     for stat in scan {
-        if stat.is_dead() || leaders.contains_key(&stat.pid.get()) {
+        if stat.has_ended() || leaders.contains_key(&stat.pid.get()) {
             continue;
         }
         match owner(stat, own, &by_pid, &leaders, &orphan, &mut memo) {

@@ -416,7 +416,7 @@ fn members(child: &Child) -> Vec<(Pid, String)> {
             .into_iter()
             .filter(|pid| runs || *pid != leader)
             .filter_map(|pid| Some((pid, stat(pid).ok()?)))
-            .filter(|(_, stat)| !stat.is_dead())
+            .filter(|(_, stat)| !stat.has_ended())
             .map(|(pid, stat)| (pid, stat.comm))
             .collect(),
         None => {

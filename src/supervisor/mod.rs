@@ -25,9 +25,11 @@ pub mod outside;
 mod prepare;
 pub mod reconcile;
 pub mod refused;
+mod restore;
 mod saving;
 pub mod signals;
 pub mod step;
+mod stopping;
 mod strangers;
 mod sweep;
 pub mod timers;
@@ -45,16 +47,16 @@ use crate::config::Config;
 use crate::registry::Registry;
 use crate::registry::store::Store;
 use crate::registry::writer::Writer;
-use crate::service_event;
 use crate::sys::cgroup::{Leaf, Tree};
 use crate::sys::clock;
 use crate::sys::spawn::Forker;
-use crate::worker::{Mono, NodeId, Now, Outcome, Owner, Timestamp, WorkerId};
+use crate::worker::{NodeId, Now, Outcome, Owner, Timestamp, WorkerId};
 
 use children::{Children, Ready};
 use deadlines::Deadlines;
 use handle::{Activity, Change, Command, Handle};
 use signals::Signals;
+pub use stopping::Stopped;
 use timers::{Key, Timers};
 
 /// What the supervisor is told at its start and never changes.
@@ -103,17 +105,6 @@ pub struct Parts {
     pub settled: Vec<WorkerId>,
 }
 
-/// Why the loop ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stopped {
-    /// A stop signal, and everything has ended.
-    Drained,
-    /// A stop signal, and so many workers were left when time was up.
-    Abandoned(u32),
-    /// Nothing to do for long enough.
-    Idle,
-}
-
 /// A worker between its Spawn and its exec.
 #[derive(Debug)]
 struct Starting {
@@ -121,12 +112,6 @@ struct Starting {
     /// It is to be ended as soon as it runs; with `true` at once.
     cancel: Option<bool>,
     waiters: Vec<saving::Waiter>,
-}
-
-/// A stop of the whole service.
-#[derive(Debug)]
-struct Drain {
-    until: Mono,
 }
 
 /// Counters since the start.
@@ -143,7 +128,7 @@ enum Inner {
     StoppingSaved { node: NodeId, durable: bool },
     Scanned(std::io::Result<strangers::Scan>),
     Swept(Box<sweep::Swept>),
-    Restored(Box<sweep::RestoredRow>),
+    Restored(Box<restore::RestoredRow>),
     OutputCut(Vec<(WorkerId, u64)>),
     HelperWanted(helper::Wish),
     HelperStarted(Box<helper::Launched>),
@@ -177,7 +162,7 @@ pub struct Supervisor {
     stale_leaves: Vec<(Leaf, u32)>,
     strangers: strangers::State,
     sweeps: sweep::State,
-    drain: Option<Drain>,
+    drain: Option<stopping::Drain>,
     started: Timestamp,
     last_reap: Option<Timestamp>,
     quarantined: u32,
@@ -355,101 +340,6 @@ impl Supervisor {
                 Key::Idle => self.look_for_idleness(now),
                 Key::Drain => {}
             }
-        }
-    }
-
-    /// SIGTERM: closes admission for good and ends all; the second one forces.
-    fn stop(&mut self, now: Now) {
-        let forced = self.drain.is_some();
-        let until = match &self.drain {
-            Some(drain) => drain.until,
-            None => now.mono.plus(self.set.config.ladder.drain_timeout),
-        };
-        self.drain = Some(Drain { until });
-        self.timers.set(Key::Drain, Some(until));
-        let workers = self.children.len();
-        service_event!(
-            INFO,
-            crate::log::id::STOPPING,
-            "stopping: ending {workers} workers"
-        );
-        for node in self.children.nodes() {
-            let by = self.set.me.uid;
-            self.cancel_node(node, by, "the service is stopping", forced);
-        }
-        let starting: Vec<WorkerId> = self.starting.keys().copied().collect();
-        for id in starting {
-            self.cancel_starting(id, self.set.me.uid, "the service is stopping", forced);
-        }
-        if forced {
-            self.end_hooks("was killed: the service was told again to stop");
-        }
-        let _ = self.changes.send(Change::Service);
-    }
-
-    fn is_over(&mut self, now: Now) -> Option<Stopped> {
-        let Some(drain) = &self.drain else {
-            return self.is_idle(now).then_some(Stopped::Idle);
-        };
-        // A worker stays in the table until its stop hook has ended; probe helpers change nothing
-        // and are killed.
-        if self.children.is_empty() && self.starting.is_empty() {
-            return Some(Stopped::Drained);
-        }
-        if now.mono < drain.until {
-            return None;
-        }
-        let left = self.children.len() + self.starting.len();
-        self.abandon(now);
-        Some(Stopped::Abandoned(u32::try_from(left).unwrap_or(u32::MAX)))
-    }
-
-    fn is_idle(&self, now: Now) -> bool {
-        let Some(idle_exit) = self.set.idle_exit else {
-            return false;
-        };
-        self.children.is_empty()
-            && self.starting.is_empty()
-            && self.sweeps.is_quiet()
-            && self.helpers.is_empty()
-            && self.helpers_starting.is_empty()
-            && self.commands.is_empty()
-            && self
-                .activity
-                .quiet_for(now.mono)
-                .is_some_and(|quiet| quiet >= idle_exit)
-    }
-
-    fn look_for_idleness(&mut self, now: Now) {
-        let Some(idle_exit) = self.set.idle_exit else {
-            return;
-        };
-        // Peers that come and go wake the loop by themselves; only quiet needs a timer.
-        let wait = match self.activity.quiet_for(now.mono) {
-            Some(quiet) if self.children.is_empty() => idle_exit.saturating_sub(quiet),
-            _ => idle_exit,
-        };
-        if self.children.is_empty() && self.starting.is_empty() {
-            let pause = wait.max(Duration::from_millis(10));
-            self.timers.set(Key::Idle, Some(now.mono.plus(pause)));
-        } else {
-            self.timers.set(Key::Idle, None);
-        }
-    }
-
-    async fn close(&mut self) {
-        self.kill_unknown_strangers();
-        for helper in self.helpers.values() {
-            helper.kill();
-        }
-        self.save_changed_rows();
-        let flushed = self.writer.flush();
-        // A sick disk must not keep the service from ending.
-        if tokio::time::timeout(Duration::from_secs(10), flushed)
-            .await
-            .is_err()
-        {
-            tracing::error!("the state directory does not take the last changes; leaving");
         }
     }
 

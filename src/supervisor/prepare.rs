@@ -14,7 +14,7 @@ use super::{Settings, Supervisor};
 use crate::gc::worktree::owned_worktree;
 use crate::sys::cgroup::Leaf;
 use crate::sys::spawn::{Ids, Image, Rlimit, search};
-use crate::worker::{Limits, Owner, Row, Spec, WorkerId};
+use crate::worker::{Limits, Owner, Row, Spec, WorkerId, WorktreeChoice};
 
 /// Everything the preparation is made from.
 pub(super) struct Job {
@@ -150,16 +150,20 @@ fn fill(prepared: &mut Prepared, job: &mut Job) -> Result<Image, StartFault> {
     image(job, &runtime, fds)
 }
 
-/// Which worktree the row owns. A working directory that is not there is left for the child to
+/// Which worktree the row owns. A working directory that is none is left for the child to
 /// complain of, which knows the errno.
 fn own_worktree(prepared: &mut Prepared, spec: &Spec) -> Result<(), StartFault> {
-    if spec.worktree == crate::worker::WorktreeChoice::Auto && spec.cwd.metadata().is_err() {
+    if spec.worktree == WorktreeChoice::Auto && !spec.cwd.is_dir() {
         return Ok(());
     }
+    let chosen = match &spec.worktree {
+        WorktreeChoice::Path(path) => path,
+        WorktreeChoice::Auto | WorktreeChoice::None => &spec.cwd,
+    };
     let owned = owned_worktree(&spec.worktree, &spec.cwd).map_err(|why| StartFault {
         errno: 0,
-        what: format!("cannot tell which worktree the row owns ({why}):"),
-        path: spec.cwd.to_string_lossy().into_owned(),
+        what: format!("cannot tell which worktree the row owns ({why})"),
+        path: chosen.to_string_lossy().into_owned(),
         leaf: None,
     })?;
     if let Some(owned) = owned {

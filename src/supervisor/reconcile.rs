@@ -111,7 +111,7 @@ fn mark(claims: &mut [Claim], stats: &[Stat], registry: &Registry) {
             by_id.insert(claim.id, claim);
         }
     }
-    for stat in stats.iter().filter(|s| !s.is_dead()) {
+    for stat in stats.iter().filter(|s| !s.has_ended()) {
         let Some(value) = environ_value(stat.pid, "MUSTER_WORKER") else {
             continue;
         };

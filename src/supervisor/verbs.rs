@@ -6,7 +6,7 @@ use super::handle::{
     Usage, Whom, WorkerView,
 };
 use super::refused::Refused;
-use super::saving::Waiter;
+use super::saving::{Waiter, durable};
 use super::step::Event;
 use crate::registry::ResolveError;
 use crate::sys::cgroup;
@@ -393,14 +393,7 @@ impl Supervisor {
         let _ = self.changes.send(super::handle::Change::Changed(id));
         let saved = self.save(id);
         self.schedule_sweep(crate::sys::clock::now());
-        tokio::spawn(async move {
-            let result = match saved.await {
-                Ok(Ok(())) => Ok(()),
-                Ok(Err(error)) => Err(Refused::DiskFull(error.to_string())),
-                Err(_) => Err(Refused::ShuttingDown),
-            };
-            let _ = reply.send(result);
-        });
+        tokio::spawn(async move { answer(reply, durable(saved.await)) });
     }
 }
 

@@ -21,9 +21,24 @@ fn a_program_that_cannot_be_started_is_told_with_path_and_reason() {
             "{said:?}"
         );
     }
-    let said = world.ctl(&["run", "-d", "/nonexistent/dir", "--", "true"]);
-    assert_ne!(said.code, 0);
-    assert!(said.stderr.contains("/nonexistent/dir"), "{said:?}");
+    for (flag, dir, why) in [
+        ("-d", "/nonexistent/dir", "No such file or directory"),
+        ("-d", plain, "Not a directory"),
+        (
+            "--worktree",
+            "/nonexistent/dir",
+            "No such file or directory",
+        ),
+        ("--worktree", plain, "is not a directory"),
+    ] {
+        let said = world.ctl(&["run", flag, dir, "--", "true"]);
+        assert_ne!(said.code, 0);
+        assert!(
+            said.stderr.contains(dir) && said.stderr.contains(why),
+            "{said:?}"
+        );
+        assert!(!said.stderr.contains("Success"), "{said:?}");
+    }
     // No row claims to run; what was recorded of a failed start is terminal.
     for row in world.rows() {
         assert_eq!(text(&row["status"]), "exited", "{row}");
