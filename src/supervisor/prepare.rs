@@ -52,7 +52,7 @@ impl Prepared {
             let _ = leaf.remove();
         }
         if let Some(dir) = &self.runtime_dir {
-            let _ = std::fs::remove_dir_all(dir);
+            let _ = crate::sys::dirs::remove_all(dir);
         }
         if let Some(output) = &self.output {
             let _ = std::fs::remove_file(output);
