@@ -331,11 +331,8 @@ fn private_dir(path: &Path, me: Owner) -> Result<(), Fault> {
 /// Private directories of workers that are gone.
 fn clear_runtime(runtime: &Path, me: Owner) -> Result<(), Fault> {
     let dir = runtime.join("w");
-    match std::fs::remove_dir_all(&dir) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            tracing::warn!(error = %e, path = %dir.display(), "cannot clear");
-        }
-        _ => {}
+    if let Err(error) = crate::sys::dirs::remove_all(&dir) {
+        tracing::warn!(%error, path = %dir.display(), "cannot clear");
     }
     private_dir(&dir, me)?;
     // Workers of other users must get through to their own directory, and see no other's.

@@ -11,7 +11,7 @@ use super::timers::Key;
 use super::{Inner, Supervisor};
 use crate::sys::cgroup::{Leaf, Removed};
 use crate::sys::process::{ProcessRef, signal_group, stat};
-use crate::sys::{clock, wait};
+use crate::sys::{clock, dirs, wait};
 use crate::worker::{
     Cancellation, HowKnown, Leftovers, NodeId, Now, Outcome, Pid, Rung, Status, WorkerId,
 };
@@ -346,7 +346,11 @@ impl Supervisor {
             self.remove_leaf(leaf, 0, now);
         }
         if let Some(dir) = runtime_dir {
-            tokio::task::spawn_blocking(move || std::fs::remove_dir_all(dir));
+            tokio::task::spawn_blocking(move || {
+                if let Err(error) = dirs::remove_all(&dir) {
+                    tracing::warn!(dir = %dir.display(), %error, "cannot remove a worker's directory");
+                }
+            });
         }
         *self.counters.exits.entry(outcome).or_default() += 1;
         for (reply, answer) in std::mem::take(&mut child.cancels) {

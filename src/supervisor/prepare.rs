@@ -50,7 +50,7 @@ impl Prepared {
     /// for a moment.
     pub(super) fn undo(self) -> Option<Leaf> {
         if let Some(dir) = &self.runtime_dir {
-            let _ = std::fs::remove_dir_all(dir);
+            let _ = crate::sys::dirs::remove_all(dir);
         }
         if let Some(output) = &self.output {
             let _ = std::fs::remove_file(output);
