@@ -44,11 +44,15 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ),
     (
         "registry",
-        &["supervisor", "dbus", "client", "daemon", "gc"],
+        &["supervisor", "dbus", "client", "daemon", "gc", "sys"],
     ),
     ("supervisor", &["dbus", "client", "daemon"]),
     ("dbus", &["registry", "client", "daemon"]),
     ("client", &["registry", "daemon"]),
+    (
+        "config",
+        &["registry", "supervisor", "gc", "dbus", "client", "daemon"],
+    ),
 ];
 
 /// Files that read no clock, no file and log nothing.

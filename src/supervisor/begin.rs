@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 
 use super::admission::{Caps, Load, admit};
 use super::children::Child;
+use super::fault::StartFault;
 use super::handle::{Caller, Change, Reply, Spawned, Stdio};
 use super::ladder::Plan;
 use super::prepare::{Prepared, prepare};
@@ -17,7 +18,7 @@ use crate::registry::writer::Health;
 use crate::sys::cgroup::Leaf;
 use crate::sys::clock;
 use crate::sys::process::signal_group;
-use crate::sys::spawn::{SpawnError, Started};
+use crate::sys::spawn::Started;
 use crate::worker::{
     Control, HowKnown, Kind, NodeId, Now, Outcome, Owner, RestartPolicy, Row, Spec, Status,
     WorkerId,
@@ -31,43 +32,6 @@ pub(super) struct StartResult {
     outcome: Result<(Started, Prepared), StartFault>,
     saved: oneshot::Receiver<std::io::Result<()>>,
     reply: Reply<Spawned>,
-}
-
-/// A start that failed, at whichever step.
-#[derive(Debug)]
-pub(super) struct StartFault {
-    /// errno, 0 if the kernel said nothing.
-    pub errno: i32,
-    /// The step, in words.
-    pub what: String,
-    /// The path it was about, if any.
-    pub path: String,
-    /// The leaf that was made for it; it may be busy for a moment.
-    pub leaf: Option<Leaf>,
-}
-
-impl From<SpawnError> for StartFault {
-    fn from(error: SpawnError) -> Self {
-        let what = error.stage.words().to_owned();
-        Self {
-            errno: error.errno,
-            what,
-            path: error.path,
-            leaf: None,
-        }
-    }
-}
-
-impl StartFault {
-    fn sentence(&self) -> String {
-        let path = if self.path.is_empty() {
-            String::new()
-        } else {
-            format!(" {}", self.path)
-        };
-        let why = super::refused::cause(self.errno);
-        format!("{}{path}{why}", self.what)
-    }
 }
 
 impl Supervisor {
@@ -339,7 +303,6 @@ impl Supervisor {
             started: now.mono,
             waiting: leaf.is_none().then(Vec::new),
             leaf,
-            adopted: false,
             frozen: false,
             processes: 0,
             unenforced: prepared.unenforced.clone(),

@@ -63,8 +63,6 @@ pub struct Child {
     pub deadline: Option<Boot>,
     /// When its program was executed.
     pub started: Mono,
-    /// It is put on the roll by Adopt: no child of ours, never signalled unasked.
-    pub adopted: bool,
     /// Frozen by us.
     pub frozen: bool,
     /// Where there is no leaf: rungs that wait for the first look at its processes, which must

@@ -9,10 +9,11 @@
 
 pub mod admission;
 mod begin;
-pub mod children;
-pub mod containment;
+mod children;
+mod containment;
 mod deadlines;
 mod ending;
+mod fault;
 pub mod handle;
 pub mod handover;
 mod helper;
@@ -20,6 +21,7 @@ mod hook;
 mod journal;
 pub mod ladder;
 pub mod liveness;
+mod members;
 mod output;
 pub mod outside;
 mod prepare;
@@ -32,7 +34,7 @@ pub mod step;
 mod stopping;
 mod strangers;
 mod sweep;
-pub mod timers;
+mod timers;
 mod verbs;
 mod view;
 

@@ -13,7 +13,7 @@ use crate::sys::clock;
 use crate::worker::{Now, WorkerId};
 
 /// Between two looks while a worker writes to a file: the overshoot is what it writes in this.
-pub const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Hole punching works on whole blocks; 64 KiB is a multiple of every file system's.
 const BLOCK: u64 = 64 * 1024;
@@ -68,7 +68,7 @@ impl Supervisor {
 
 /// Punches out what is older than the newest `max` bytes; answers how many bytes are gone from
 /// the file's beginning, 0 if nothing was cut now.
-pub fn cut(path: &Path, max: u64) -> std::io::Result<u64> {
+fn cut(path: &Path, max: u64) -> std::io::Result<u64> {
     let meta = std::fs::symlink_metadata(path)?;
     let (size, used) = (meta.len(), meta.blocks() * 512);
     if used <= max || size <= max {

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::begin::StartFault;
+use super::fault::StartFault;
 use super::handle::{Caller, Stdio};
 use super::{Settings, Supervisor};
 use crate::gc::worktree::owned_worktree;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::ending::leftovers;
+use super::members::leftovers;
 use crate::registry::Registry;
 use crate::sys::cgroup::{self, Leaf};
 use crate::sys::process::{Delivery, OpenError, ProcessRef, Stat, boot_id, environ_value, scan};

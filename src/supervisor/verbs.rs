@@ -338,11 +338,11 @@ impl Supervisor {
             Whom::Leader => child.process.signal(signal),
             Whom::Group => signal_group(child.pgid, signal),
             Whom::All if signal == libc::SIGKILL => {
-                super::ending::kill_all(child);
+                super::members::kill_all(child);
                 Ok(Delivery::Sent)
             }
             Whom::All => {
-                super::ending::signal_rest(child, signal);
+                super::members::signal_rest(child, signal);
                 signal_group(child.pgid, signal)
             }
         };

@@ -123,7 +123,7 @@ pub fn environ_value(pid: Pid, name: &str) -> Option<Vec<u8>> {
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
         text = threads
             .flatten()
-            .filter_map(|thread| environ(&thread.path().join("environ")))
+            .filter_map(|thread| environ(thread.path().join("environ")))
             .find(|text| !text.is_empty())?;
     }
     text.split(|b| *b == 0).find_map(|entry| {
