@@ -31,6 +31,7 @@ pub mod step;
 mod strangers;
 mod sweep;
 pub mod timers;
+pub mod unrecorded;
 mod verbs;
 mod view;
 
