@@ -28,6 +28,7 @@ use crate::registry::writer::Writer;
 use crate::service_event;
 use crate::supervisor::reconcile::reconcile;
 use crate::supervisor::signals::Signals;
+use crate::supervisor::unrecorded::end_unrecorded;
 use crate::supervisor::{Parts, Settings, Stopped, Supervisor};
 use crate::sys::cgroup::{self, Choice, Tree};
 use crate::sys::fdslots::Slots;
@@ -328,6 +329,25 @@ fn private_dir(path: &Path, me: Owner) -> Result<(), Fault> {
     Ok(())
 }
 
+/// What the last daemon had started and not yet written down.
+fn end_lost_workers(ground: &mut Ground) {
+    let (registry, runtime) = (&ground.registry, &ground.set.runtime_dir);
+    let ended = ground.store.list_reaped().map(|mut reaped| {
+        reaped.sort_unstable();
+        let known = |id| registry.get(id).is_some() || reaped.binary_search(&id).is_ok();
+        end_unrecorded(known, runtime)
+    });
+    match ended {
+        Ok(Ok(ended)) => {
+            for sentence in ended {
+                tracing::warn!("{sentence}");
+            }
+        }
+        Ok(Err(error)) => ground.degraded.push(format!("cannot read /proc: {error}")),
+        Err(error) => ground.degraded.push(error.to_string()),
+    }
+}
+
 /// Private directories of workers that are gone.
 fn clear_runtime(runtime: &Path, me: Owner) -> Result<(), Fault> {
     let dir = runtime.join("w");
@@ -431,6 +451,7 @@ async fn run_service(
         |what: &'static str| move |e: std::io::Error| Fault::Other(format!("cannot {what}: {e}"));
     let found = reconcile(&mut ground.registry);
     ground.degraded.extend(found.errors);
+    end_lost_workers(&mut ground);
     if let Ok(tree) = &ground.tree {
         end_old_runs(tree, &ground.prefix);
     }

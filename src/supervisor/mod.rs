@@ -1,7 +1,7 @@
 //! The one owner of state. One task handles every event and makes every change, so that nobody
 //! has to think about two at a time: commands come in by the [`handle::Handle`], the ends of
-//! children by the epoll set of [`children`], time by [`timers`], and what was started off the
-//! loop (forks, writes, scans, sweeps) comes back as [`Inner`].
+//! children by the epoll set of `children`, time by `timers`, and what was started off the
+//! loop (forks, writes, scans, sweeps) comes back as `Inner`.
 //!
 //! ```text
 //! wait for one of them -> read the clock once -> decide (step, admission, gc: pure) -> perform
@@ -35,6 +35,7 @@ mod stopping;
 mod strangers;
 mod sweep;
 mod timers;
+pub mod unrecorded;
 mod verbs;
 mod view;
 

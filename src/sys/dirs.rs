@@ -62,14 +62,14 @@ mod tests {
         for (dir, mode) in [(apart.clone(), 0o500), (root.join("a/b"), 0o500)] {
             fs::set_permissions(dir, Permissions::from_mode(mode)).unwrap();
         }
-        fs::set_permissions(root.join("a"), Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(root.join("a"), Permissions::from_mode(0o000)).unwrap();
         // As root the first try does it all, so this is asked for.
         let name = std::ffi::CString::new(root.as_os_str().as_encoded_bytes()).unwrap();
         open_up(CWD, &name, DEPTH_MAX).unwrap();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&root.join("a/b")), 0o700);
         assert_eq!(mode(&apart), 0o500);
-        fs::set_permissions(root.join("a"), Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(root.join("a"), Permissions::from_mode(0o000)).unwrap();
         remove_all(&root).unwrap();
         assert!(!root.exists() && apart.exists());
         remove_all(&root).unwrap();
