@@ -17,13 +17,18 @@ fn main() -> Result<(), Failure> {
         return Err("usage: path SOCKET N one|pipe|list|ping [PROGRAM]".into());
     };
     let program = rest.first().map_or("/bin/true", String::as_str);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(run(socket, n.parse()?, mode, program))
 }
 
 async fn run(socket: &str, n: u32, mode: &str, program: &str) -> Result<(), Failure> {
     let client = std::rc::Rc::new(Client::peer(Path::new(socket)).await?);
-    let spec = Spec { argv: vec![program.into()], ..Spec::default() };
+    let spec = Spec {
+        argv: vec![program.into()],
+        ..Spec::default()
+    };
     let began = Instant::now();
     match mode {
         "one" => {
@@ -46,7 +51,12 @@ async fn run(socket: &str, n: u32, mode: &str, program: &str) -> Result<(), Fail
         }
         "list" => {
             for _ in 0..n {
-                client.list_page(&ListFilter { all: true, ..ListFilter::default() }).await?;
+                client
+                    .list_page(&ListFilter {
+                        all: true,
+                        ..ListFilter::default()
+                    })
+                    .await?;
             }
         }
         _ => {
@@ -55,6 +65,9 @@ async fn run(socket: &str, n: u32, mode: &str, program: &str) -> Result<(), Fail
             }
         }
     }
-    println!("{mode}: {:.1} us each", began.elapsed().as_micros() as f64 / f64::from(n));
+    println!(
+        "{mode}: {:.1} us each",
+        began.elapsed().as_micros() as f64 / f64::from(n)
+    );
     Ok(())
 }

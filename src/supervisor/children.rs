@@ -121,6 +121,11 @@ impl Children {
         NodeId(self.next)
     }
 
+    /// Goes on counting where the image before stopped.
+    pub fn start_at(&mut self, next: NodeId) {
+        self.next = self.next.max(next.0);
+    }
+
     /// Watches a process that is in no table.
     pub fn watch_helper(&self, process: &ProcessRef, node: NodeId) -> io::Result<()> {
         self.watch(process, node, HELPER, epoll::EventFlags::IN)
@@ -134,6 +139,9 @@ impl Children {
     /// Takes a child in and watches its pidfd.
     pub fn insert(&mut self, child: Child) -> io::Result<()> {
         self.watch(&child.process, child.node, LEADER, epoll::EventFlags::IN)?;
+        for tracked in &child.tracked {
+            self.watch(&tracked.process, child.node, TRACKED, epoll::EventFlags::IN)?;
+        }
         self.by_worker.insert(child.id, child.node);
         self.by_pid.insert(child.process.id().pid, child.node);
         *self.by_kind.entry(child.kind).or_default() += 1;
