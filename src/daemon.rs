@@ -6,21 +6,24 @@
 //! loop thread:  supervisor -> socket -> bus name -> ready
 //! ```
 
+mod again;
+mod bus;
+mod dirs;
+mod door;
+mod status;
+
 use std::ffi::OsString;
-use std::fs::Permissions;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
 use crate::config::{Cgroup, Config, Paths};
-use crate::dbus::{BusError, Limits, NoPolkit, Server, bus};
+use crate::dbus::{Limits, NoPolkit, Server};
 use crate::error::{Fault, exit};
 use crate::log::{Log, Target, id};
 use crate::places::{self, Real};
@@ -28,9 +31,11 @@ use crate::registry::Registry;
 use crate::registry::store::Store;
 use crate::registry::writer::Writer;
 use crate::service_event;
-use crate::supervisor::handle::{Doors, Handle};
-use crate::supervisor::reconcile::reconcile;
+use crate::supervisor::handle::Handle;
+use crate::supervisor::handover::Handover;
+use crate::supervisor::reconcile::{Reconciled, reconcile};
 use crate::supervisor::signals::Signals;
+use crate::supervisor::unrecorded::end_unrecorded;
 use crate::supervisor::{Parts, Settings, Stopped, Supervisor};
 use crate::sys::cgroup::{self, Choice, Tree};
 use crate::sys::fdslots::Slots;
@@ -38,23 +43,13 @@ use crate::sys::guardian::{self, DaemonSide};
 use crate::sys::lock::{LockError, StateLock, acquire};
 use crate::sys::privilege::{self, Privileges};
 use crate::sys::spawn::{Forker, Jobs, forker, main_thread};
-use crate::sys::{process, signals, systemd};
+use crate::sys::systemd::{self, Passed};
+use crate::sys::{process, reexec, signals};
 use crate::worker::Owner;
-
-/// State of the system instance.
-const SYSTEM_STATE: &str = "/var/lib/musterd";
-/// Runtime directory of the system instance.
-const SYSTEM_RUNTIME: &str = "/run/musterd";
-
-/// Where the system bus is (dbus-daemon(1)).
-const SYSTEM_BUS: &str = "/run/dbus/system_bus_socket";
-
-/// Changes of the status line are gathered for so long.
-const STATUS_PAUSE: Duration = Duration::from_millis(200);
-
-/// How long calls that came in the last moment may take, and how often they are looked at.
-const LAST_ANSWERS: Duration = Duration::from_secs(5);
-const LAST_ANSWERS_LOOK: Duration = Duration::from_millis(2);
+use bus::{Bus, take_name};
+use dirs::{clear_runtime, directories, private_dir};
+use door::Door;
+use status::say_ready;
 
 /// What a disk gets to take the last changes when the service ends.
 const LAST_WRITES: Duration = Duration::from_secs(5);
@@ -100,6 +95,12 @@ pub struct Options {
     /// Say "ready" on this descriptor when it serves
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<i32>,
+    /// Go on where the image before stopped (set by the daemon itself)
+    #[arg(long, value_name = "N", hide = true)]
+    pub resume_fd: Option<i32>,
+    /// Only say whether this image could take over (set by the daemon itself)
+    #[arg(long, value_name = "N", hide = true, conflicts_with = "resume_fd")]
+    pub trial_fd: Option<i32>,
     /// Where the log goes: auto, journal or stderr
     #[arg(long, value_name = "TARGET", default_value = "auto")]
     pub log: Target,
@@ -118,7 +119,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             });
         }
     };
-    if !options.embedded {
+    if let Some(number) = options.trial_fd {
+        return again::trial(&options, number);
+    }
+    if !options.embedded || options.resume_fd.is_some() {
         return run(&options, None);
     }
     // Before any thread exists: the guardian is this process, the daemon its child.
@@ -151,9 +155,11 @@ struct Ground {
     quarantined: u32,
     degraded: Vec<String>,
     clock: Option<i64>,
+    lock: StateLock,
+    before: Option<Handover>,
+    image: OwnedFd,
     /// The socket that the service manager passed.
     listener: Option<std::os::unix::net::UnixListener>,
-    _lock: StateLock,
 }
 
 fn try_run(options: &Options, guardian: Option<DaemonSide>) -> Result<(), Fault> {
@@ -168,22 +174,41 @@ fn try_run(options: &Options, guardian: Option<DaemonSide>) -> Result<(), Fault>
         .map_err(|e| Fault::Other(format!("cannot take the passed sockets: {e}")))?;
     let slots =
         Slots::reserve().map_err(|e| Fault::Other(format!("cannot reserve descriptors: {e}")))?;
-    if let Some(user) = &options.run_as {
-        privilege::become_user(user)
-            .map_err(|e| Fault::Other(format!("cannot run as {user}: {e}")))?;
+    let before = options.resume_fd.map(again::read).transpose()?;
+    match try_serve(options, guardian, slots, ready, passed, before.clone()) {
+        Ok(End::Over) => Ok(()),
+        Ok(End::Again(next)) => Err(again::execute_next(*next)),
+        Err(fault) => {
+            if let (Some(number), Some(before)) = (options.resume_fd, &before) {
+                again::go_back(number, before, &fault);
+            }
+            Err(fault)
+        }
     }
-    let privileges = match is_user(options) {
-        true => privilege::look_at_capabilities(),
-        false => privilege::settle_capabilities(),
-    }
-    .map_err(|e| Fault::Other(format!("cannot settle the capabilities: {e}")))?;
+}
+
+/// How a life of this image ends.
+enum End {
+    Over,
+    Again(Box<again::Next>),
+}
+
+fn try_serve(
+    options: &Options,
+    guardian: Option<DaemonSide>,
+    slots: Slots,
+    ready: Option<OwnedFd>,
+    passed: Passed,
+    before: Option<Handover>,
+) -> Result<End, Fault> {
+    let privileges = privileges(options)?;
     let config = load_config(options)?;
     let log = Log::start(options.log, config.log.level)
         .map_err(|e| Fault::Other(format!("cannot start the log: {e}")))?;
     for name in &passed.unknown {
         tracing::warn!("closed a passed descriptor that nobody asked for: {name:?}");
     }
-    let mut ground = ground(options, config, privileges, guardian.as_ref())?;
+    let mut ground = ground(options, config, privileges, guardian.as_ref(), before)?;
     if let Some(listener) = passed.listener {
         let address = listener.local_addr().ok();
         if let Some(path) = address.as_ref().and_then(|a| a.as_pathname()) {
@@ -196,6 +221,18 @@ fn try_run(options: &Options, guardian: Option<DaemonSide>) -> Result<(), Fault>
     let result = serve(options.clone(), ground, forker, jobs, ready);
     drop(log);
     result
+}
+
+fn privileges(options: &Options) -> Result<Privileges, Fault> {
+    if let Some(user) = &options.run_as {
+        privilege::become_user(user)
+            .map_err(|e| Fault::Other(format!("cannot run as {user}: {e}")))?;
+    }
+    match is_user(options) {
+        true => privilege::look_at_capabilities(),
+        false => privilege::settle_capabilities(),
+    }
+    .map_err(|e| Fault::Other(format!("cannot settle the capabilities: {e}")))
 }
 
 fn load_config(options: &Options) -> Result<Config, Fault> {
@@ -224,6 +261,7 @@ fn ground(
     config: Config,
     privileges: Privileges,
     guardian: Option<&DaemonSide>,
+    before: Option<Handover>,
 ) -> Result<Ground, Fault> {
     let me = Owner {
         uid: rustix::process::geteuid().as_raw(),
@@ -235,10 +273,18 @@ fn ground(
     private_dir(&state_dir, me, through)?;
     private_dir(&state_dir.join("output"), me, through)?;
     private_dir(&runtime_dir, me, through)?;
-    let lock = acquire(&state_dir).map_err(|e| lock_fault(e, &state_dir))?;
+    let store = Arc::new(Store::open(&state_dir)?);
+    let lock = match &before {
+        Some(before) => StateLock::handed_over(taken(before.lock)?),
+        None => acquire(&state_dir).map_err(|e| lock_fault(e, &state_dir))?,
+    };
     privilege::become_subreaper()
         .map_err(|e| Fault::Other(format!("cannot become a subreaper: {e}")))?;
-    let nofile = privilege::raise_nofile();
+    let raised = privilege::raise_nofile();
+    let nofile = match &before {
+        Some(before) => before.nofile,
+        None => Some((raised.soft, raised.hard)),
+    };
     let prefix = run_prefix(&state_dir, me);
     let mut degraded = Vec::new();
     let choice = match &config.containment.cgroup {
@@ -246,7 +292,10 @@ fn ground(
         Cgroup::None => Choice::None,
         Cgroup::Path(path) => Choice::Path(path.clone()),
     };
-    let tree = own_tree(&choice, &format!("{prefix}{}", own_mark()));
+    let tree = match before.as_ref().map(|before| before.tree.clone()) {
+        Some(tree) => tree.map(|root| Tree::reopen(&root)),
+        None => own_tree(&choice, &format!("{prefix}{}", own_mark())),
+    };
     match (&tree, guardian) {
         (Ok(tree), Some(side)) => side
             .tell_tree(tree.root())
@@ -256,16 +305,19 @@ fn ground(
             service_event!(WARN, id::CONTAINMENT_WEAK, "containment is weaker: {why}");
         }
     }
-    let store = Arc::new(Store::open(&state_dir)?);
     let (registry, quarantined) = load(&store, &mut degraded)?;
     let clock = store
         .read_clock()
         .filter(|mark| process::boot_id().is_ok_and(|boot| boot == mark.boot_id))
         .map(|mark| mark.wall_minus_boot_usec);
-    clear_runtime(&runtime_dir, me, privileges)?;
-    let socket = options
-        .socket
-        .clone()
+    if before.is_none() {
+        clear_runtime(&runtime_dir, me, privileges)?;
+    }
+    let handed = before
+        .as_ref()
+        .and_then(|before| before.socket_path.clone());
+    let socket = handed
+        .or_else(|| options.socket.clone())
         .unwrap_or_else(|| runtime_dir.join("sock"));
     let idle = options.idle_exit.unwrap_or(config.service.idle_exit);
     let set = Settings {
@@ -276,8 +328,9 @@ fn ground(
         privileges,
         watchdog: systemd::watchdog(),
         idle_exit: (!idle.is_zero()).then_some(idle),
-        nofile: Some((nofile.soft, nofile.hard)),
-        generation: 1,
+        nofile,
+        generation: before.as_ref().map_or(1, |before| before.generation + 1),
+        again: again::again(None),
         config,
     };
     Ok(Ground {
@@ -289,8 +342,10 @@ fn ground(
         quarantined,
         degraded,
         clock,
+        lock,
+        before,
+        image: reexec::own_image().map_err(Fault::io("open", "/proc/self/exe"))?,
         listener: None,
-        _lock: lock,
     })
 }
 
@@ -322,81 +377,28 @@ fn lock_fault(error: LockError, dir: &Path) -> Fault {
             dir: dir.to_owned(),
             pid,
         },
-        other => Fault::Other(other.to_string()),
+        LockError::Io { path, source } => Fault::io("lock", path)(source),
+        held => Fault::Other(held.to_string()),
     }
 }
 
-/// State and runtime directory: as told, else as the specification says.
-fn directories(options: &Options) -> Result<(PathBuf, PathBuf), Fault> {
-    if !is_user(options) {
-        let state = options
-            .state_dir
-            .clone()
-            .unwrap_or_else(|| SYSTEM_STATE.into());
-        let runtime = options
-            .runtime_dir
-            .clone()
-            .unwrap_or_else(|| SYSTEM_RUNTIME.into());
-        return Ok((state, runtime));
-    }
-    let own = places::private(&Real);
-    let own = |given: &Option<PathBuf>, part: fn(places::Private) -> PathBuf| match given {
-        Some(path) => Ok(path.clone()),
-        None => own
-            .clone()
-            .map(part)
-            .map_err(|e| Fault::Usage(e.to_string())),
-    };
-    Ok((
-        own(&options.state_dir, |p| p.state)?,
-        own(&options.runtime_dir, |p| p.runtime)?,
-    ))
-}
-
-/// Made if missing; refused if somebody else could put something into it. `mode`: what it gets
-/// if that is more than it has.
-fn private_dir(path: &Path, me: Owner, mode: u32) -> Result<(), Fault> {
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(Fault::io("make", path))?;
-    let meta = std::fs::symlink_metadata(path).map_err(Fault::io("look at", path))?;
-    if !meta.is_dir() || meta.uid() != me.uid || meta.mode() & 0o022 != 0 {
-        let path = path.display();
-        let (uid, mode) = (meta.uid(), meta.mode() & 0o7777);
-        return Err(Fault::Other(format!(
-            "{path} is not safe: owner {uid}, mode {mode:o}; it must be a directory of uid {} that \
-             nobody else can write",
-            me.uid
-        )));
-    }
-    match meta.mode() | mode {
-        wider if wider != meta.mode() => {
-            std::fs::set_permissions(path, Permissions::from_mode(wider & 0o7777))
-                .map_err(Fault::io("open", path))
+/// What the last daemon had started and not yet written down.
+fn end_lost_workers(ground: &mut Ground) {
+    let (registry, runtime) = (&ground.registry, &ground.set.runtime_dir);
+    let ended = ground.store.list_reaped().map(|mut reaped| {
+        reaped.sort_unstable();
+        let known = |id| registry.get(id).is_some() || reaped.binary_search(&id).is_ok();
+        end_unrecorded(known, runtime)
+    });
+    match ended {
+        Ok(Ok(ended)) => {
+            for sentence in ended {
+                tracing::warn!("{sentence}");
+            }
         }
-        _ => Ok(()),
+        Ok(Err(error)) => ground.degraded.push(format!("cannot read /proc: {error}")),
+        Err(error) => ground.degraded.push(error.to_string()),
     }
-}
-
-/// Private directories of workers that are gone.
-fn clear_runtime(runtime: &Path, me: Owner, privileges: Privileges) -> Result<(), Fault> {
-    let dir = runtime.join("w");
-    match std::fs::remove_dir_all(&dir) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            tracing::warn!(error = %e, path = %dir.display(), "cannot clear");
-            // Only our group can write there: what is left is the workers' own.
-            let mode = Permissions::from_mode(0o700);
-            std::fs::set_permissions(&dir, mode).map_err(Fault::io("close", &dir))?;
-        }
-        _ => {}
-    }
-    private_dir(&dir, me, 0o700)?;
-    // Workers of other users get through to their own directory. It is made with their user id
-    // and our group, see `as_file_owner`.
-    let mode = if privileges.other_ids { 0o771 } else { 0o711 };
-    std::fs::set_permissions(&dir, Permissions::from_mode(mode)).map_err(Fault::io("open", &dir))
 }
 
 /// Names the trees of one state directory, whoever serves it.
@@ -447,7 +449,7 @@ fn serve(
     forker: Forker,
     jobs: Jobs,
     ready: Option<OwnedFd>,
-) -> Result<(), Fault> {
+) -> Result<End, Fault> {
     let stop = forker.clone();
     let thread = std::thread::Builder::new()
         .name("loop".to_owned())
@@ -468,7 +470,7 @@ fn run_loop(
     ground: Ground,
     forker: Forker,
     ready: Option<OwnedFd>,
-) -> Result<(), Fault> {
+) -> Result<End, Fault> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(16)
@@ -486,16 +488,24 @@ async fn run_service(
     mut ground: Ground,
     forker: Forker,
     ready: Option<OwnedFd>,
-) -> Result<(), Fault> {
+) -> Result<End, Fault> {
     let io =
         |what: &'static str| move |e: std::io::Error| Fault::Other(format!("cannot {what}: {e}"));
-    let found = reconcile(&mut ground.registry);
+    let found = match &ground.before {
+        Some(_) => Reconciled::default(),
+        None => reconcile(&mut ground.registry),
+    };
     ground.degraded.extend(found.errors);
-    if let Ok(tree) = &ground.tree {
+    if ground.before.is_none() {
+        end_lost_workers(&mut ground);
+    }
+    if let Ok(tree) = &ground.tree
+        && ground.before.is_none()
+    {
         end_old_runs(tree, &ground.prefix);
     }
     let writer = Writer::start(Arc::clone(&ground.store)).map_err(io("start the writer"))?;
-    let door = Door::open(ground.listener.take(), &ground.set.socket)?;
+    let socket = ground.set.socket.clone();
     let limits = Limits {
         connections_per_owner: ground.set.config.limits.max_connections_per_owner as usize,
         only_uid: only_uid(options, &ground.set),
@@ -515,19 +525,33 @@ async fn run_service(
         settled: found.settled,
         doors: doors_in,
     };
+    let again = ground.set.again.clone();
+    let before = ground.before;
+    let resumed = before.is_some();
+    let door = door(options, before.as_ref(), ground.listener, &socket)?;
+    let peers = before
+        .as_ref()
+        .map(|before| before.peers.clone())
+        .unwrap_or_default();
     let (supervisor, handle) =
-        Supervisor::new(ground.set, parts).map_err(io("start the supervisor"))?;
+        Supervisor::new(ground.set, parts, before).map_err(io("start the supervisor"))?;
     let mut running = tokio::spawn(supervisor.run());
     let server = Server::new(handle.clone(), Arc::new(NoPolkit), limits);
-    tokio::spawn(keep_doors(Arc::clone(&server), door.listener, doors));
-    let bus = take_name(&server, Bus::chosen(options));
+    let listening = door.duplicate().map_err(io("keep the socket"))?;
+    let Door { listener, made } = door;
+    let accepting = tokio::spawn(door::keep_doors(Arc::clone(&server), listener, doors));
+    for peer in peers {
+        let stream = stream_of(taken(peer.fd)?).map_err(io("keep a connection"))?;
+        tokio::spawn(Arc::clone(&server).resume_peer(stream, peer.fds));
+    }
+    let silence = tokio::spawn(watch_quiet(Arc::clone(&server), handle.clone()));
     let stopped = tokio::select! {
         biased;
         // A stop signal ends the wait for the bus.
         stopped = &mut running => stopped,
-        taken = bus => match taken {
+        named = take_name(&server, Bus::chosen(options), resumed) => match named {
             Ok(()) => {
-                service_event!(INFO, id::STARTED, "serving on {}", door.shown.display());
+                service_event!(INFO, id::STARTED, "serving on {}", socket.display());
                 say_ready(ready, &handle).await;
                 running.await
             }
@@ -535,51 +559,31 @@ async fn run_service(
                 // The socket has served meanwhile: its workers are ended in order.
                 handle.stop().await;
                 let _ = running.await;
-                leave(door.made, writer).await;
+                leave(made.as_deref(), writer).await;
                 return Err(fault);
             }
         },
     };
     let stopped = stopped.map_err(|e| Fault::Other(format!("the supervisor died: {e}")))?;
-    leave(door.made, writer).await;
+    accepting.abort();
+    let gone = match &stopped {
+        Stopped::Reload(_) => None,
+        _ => made.as_deref(),
+    };
+    leave(gone, writer).await;
     match stopped {
-        Stopped::Drained | Stopped::Idle => Ok(()),
+        Stopped::Reload(mut handed) => {
+            let peers = silence.await.unwrap_or_default();
+            let lock = ground.lock.duplicate().map_err(io("keep the lock"))?;
+            handed.handover.socket_passed = made.is_none();
+            handed.handover.socket_path = Some(socket);
+            let next = again::next(*handed, again, lock, listening, ground.image, peers);
+            Ok(End::Again(Box::new(next)))
+        }
+        Stopped::Drained | Stopped::Idle => Ok(End::Over),
         Stopped::Abandoned(left) => Err(Fault::Other(format!(
             "{left} workers did not end in time and were killed"
         ))),
-    }
-}
-
-/// Serves the socket, and opens and closes both doors as an idle supervisor asks.
-async fn keep_doors(
-    server: Arc<Server>,
-    listener: tokio::net::UnixListener,
-    mut asked: mpsc::UnboundedReceiver<Doors>,
-) {
-    let listener = Arc::new(listener);
-    let open = || tokio::spawn(Arc::clone(&server).serve_socket(Arc::clone(&listener)));
-    let mut accepting = open();
-    while let Some(wish) = asked.recv().await {
-        match wish {
-            Doors::Pause(done) => {
-                accepting.abort();
-                let _ = (&mut accepting).await;
-                let _ = done.send(());
-            }
-            Doors::Open => accepting = open(),
-            Doors::Close(done) => {
-                // First of all: a start request from now on waits for our end.
-                systemd::stopping("Idle.", Duration::ZERO);
-                server.release_name().await;
-                let answered = async {
-                    while server.open_calls() > 0 {
-                        tokio::time::sleep(LAST_ANSWERS_LOOK).await;
-                    }
-                };
-                let _ = tokio::time::timeout(LAST_ANSWERS, answered).await;
-                let _ = done.send(());
-            }
-        }
     }
 }
 
@@ -588,157 +592,69 @@ fn only_uid(options: &Options, set: &Settings) -> Option<u32> {
     (is_user(options) || !set.privileges.other_ids).then_some(set.me.uid)
 }
 
-async fn leave(made: Option<PathBuf>, writer: Writer) {
-    if let Some(socket) = made {
+/// The socket: from the image before, from the service manager, or made.
+fn door(
+    options: &Options,
+    before: Option<&Handover>,
+    passed: Option<std::os::unix::net::UnixListener>,
+    path: &Path,
+) -> Result<Door, Fault> {
+    if let Some(before) = before {
+        // Only kept for the way back until here.
+        drop(taken(before.image)?);
+        if let Some(number) = options.resume_fd {
+            drop(taken(number)?);
+        }
+        let made = (!before.socket_passed).then(|| path.to_owned());
+        return Door::of(taken(before.socket)?.into(), made);
+    }
+    match passed {
+        Some(listener) => Door::of(listener, None),
+        None => Door::make(path),
+    }
+}
+
+async fn leave(socket: Option<&Path>, writer: Writer) {
+    if let Some(socket) = socket {
         let _ = std::fs::remove_file(socket);
     }
     let stop = tokio::task::spawn_blocking(move || writer.stop());
     let _ = tokio::time::timeout(LAST_WRITES, stop).await;
 }
 
-/// Which message bus.
-#[derive(Debug, PartialEq, Eq)]
-enum Bus {
-    None,
-    /// This one, and it must be there.
-    Named(String),
-    /// The usual one; where there is none, the socket is enough.
-    Usual(String),
-}
-
-impl Bus {
-    fn chosen(options: &Options) -> Self {
-        let usual = |variable: &str, path: Option<PathBuf>| {
-            let given = std::env::var(variable).ok().filter(|a| !a.is_empty());
-            let address = given.or_else(|| Some(format!("unix:path={}", path?.display())));
-            address.map_or(Bus::None, Bus::Usual)
+/// Falls silent when a reload wants it; answers the peers' sockets once everything is quiet.
+async fn watch_quiet(server: Arc<Server>, handle: Handle) -> Vec<(OwnedFd, bool)> {
+    let mut quiet = handle.quiet();
+    let mut loud = handle.quiet();
+    while quiet.wait_for(|quiet| *quiet).await.is_ok() {
+        let silent = tokio::select! {
+            peers = server.fall_silent() => Some(peers),
+            _ = loud.wait_for(|quiet| !*quiet) => None,
         };
-        match &options.address {
-            Some(address) => Bus::Named(address.clone()),
-            None if options.no_bus || options.embedded => Bus::None,
-            None if options.user => usual(
-                "DBUS_SESSION_BUS_ADDRESS",
-                places::runtime_root(&Real).map(|dir| dir.join("bus")),
-            ),
-            None => usual("DBUS_SYSTEM_BUS_ADDRESS", Some(SYSTEM_BUS.into())),
-        }
-    }
-}
-
-/// Serves the bus and takes the name there, the last step before the service is ready.
-async fn take_name(server: &Arc<Server>, bus: Bus) -> Result<(), Fault> {
-    let (address, must) = match bus {
-        Bus::None => return Ok(()),
-        Bus::Named(address) => (address, true),
-        Bus::Usual(address) => (address, false),
-    };
-    let path = address.strip_prefix("unix:path=");
-    let patience = match path {
-        // No bus at all is nothing to wait for.
-        Some(path) if !must && !Path::new(path).exists() => Duration::ZERO,
-        _ => bus::PATIENCE,
-    };
-    match bus::connect(server, &address, patience).await {
-        Ok(link) => {
-            tokio::spawn(bus::keep(Arc::clone(server), address, Some(link)));
-            Ok(())
-        }
-        Err(error @ BusError::Unreachable { .. }) if !must => {
-            tracing::info!("serving the socket only: {error}");
-            tokio::spawn(bus::keep(Arc::clone(server), address, None));
-            Ok(())
-        }
-        Err(error) => Err(Fault::Unreachable(error.to_string())),
-    }
-}
-
-/// The peer-to-peer socket.
-struct Door {
-    listener: tokio::net::UnixListener,
-    /// Made here, hence removed here. What the service manager made stays for the next start.
-    made: Option<PathBuf>,
-    shown: PathBuf,
-}
-
-impl Door {
-    fn open(
-        passed: Option<std::os::unix::net::UnixListener>,
-        socket: &Path,
-    ) -> Result<Self, Fault> {
-        let (listener, made) = match passed {
-            Some(passed) => {
-                let listener = tokio::net::UnixListener::from_std(passed)
-                    .map_err(|e| Fault::Other(format!("cannot use the passed socket: {e}")))?;
-                (listener, None)
+        if let Some(peers) = silent {
+            handle.bus_is_quiet().await;
+            tokio::select! {
+                // The supervisor has ended: it is handing over.
+                () = handle.closed() => return peers,
+                gave_up = loud.wait_for(|quiet| !*quiet) => {
+                    if gave_up.is_err() {
+                        return peers;
+                    }
+                }
             }
-            None => (bind(socket)?, Some(socket.to_owned())),
-        };
-        Ok(Self {
-            listener,
-            made,
-            shown: socket.to_owned(),
-        })
-    }
-}
-
-/// The lock is ours, so what lies at the socket's path is a dead daemon's.
-fn bind(socket: &Path) -> Result<tokio::net::UnixListener, Fault> {
-    match std::fs::remove_file(socket) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            return Err(Fault::io("remove the old socket", socket)(e));
         }
-        _ => {}
+        server.speak_again();
     }
-    let listener =
-        tokio::net::UnixListener::bind(socket).map_err(Fault::io("listen on", socket))?;
-    std::fs::set_permissions(socket, Permissions::from_mode(0o600))
-        .map_err(Fault::io("close to others", socket))?;
-    Ok(listener)
+    Vec::new()
 }
 
-async fn say_ready(ready: Option<OwnedFd>, handle: &Handle) {
-    if let Some(fd) = ready {
-        let _ = rustix::io::write(&fd, b"ready\n");
-    }
-    if systemd::is_notified() {
-        let text = status_text(handle).await.unwrap_or_default();
-        systemd::ready(&text);
-        tokio::spawn(keep_status(handle.clone(), text));
-    }
+fn taken(number: i32) -> Result<OwnedFd, Fault> {
+    reexec::take(number)
+        .map_err(|e| Fault::Other(format!("descriptor {number} of the image before: {e}")))
 }
 
-/// Tells the service manager how many workers there are, where that has changed.
-async fn keep_status(handle: Handle, mut told: String) {
-    let mut changes = handle.changes();
-    loop {
-        if matches!(changes.recv().await, Err(RecvError::Closed)) {
-            return;
-        }
-        // A burst of starts is told once.
-        tokio::time::sleep(STATUS_PAUSE).await;
-        changes = changes.resubscribe();
-        let Some(text) = status_text(&handle).await else {
-            return;
-        };
-        if text != told {
-            systemd::status(&text);
-            told = text;
-        }
-    }
-}
-
-async fn status_text(handle: &Handle) -> Option<String> {
-    let view = handle.service().await.ok()?;
-    let workers = match view.n_workers {
-        1 => "1 worker".to_owned(),
-        n => format!("{n} workers"),
-    };
-    let rows = match view.n_rows {
-        1 => "1 row".to_owned(),
-        n => format!("{n} rows"),
-    };
-    Some(match view.state.as_str() {
-        "running" => format!("{workers} running, {rows} on the roll."),
-        state => format!("{state}: {workers} left, {rows} on the roll."),
-    })
+fn stream_of(fd: OwnedFd) -> std::io::Result<tokio::net::UnixStream> {
+    let stream = std::os::unix::net::UnixStream::from(fd);
+    stream.set_nonblocking(true)?;
+    tokio::net::UnixStream::from_std(stream)
 }

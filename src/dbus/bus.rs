@@ -80,7 +80,10 @@ pub async fn connect(
     let mut pause = RETRY;
     loop {
         let error = match once(server, address).await {
-            Ok(link) => return Ok(link),
+            Ok(link) => {
+                server.set_named(true);
+                return Ok(link);
+            }
             Err(error) => error,
         };
         if Instant::now() + pause >= end {
@@ -92,23 +95,49 @@ pub async fn connect(
     }
 }
 
-/// Keeps a bus: when it goes away, or was not there, tries for ever to come back.
-pub async fn keep(server: Arc<Server>, address: String, mut link: Option<BusLink>) {
+/// Keeps a bus: when it goes away, or was not there, tries for ever to come back; gives the name
+/// back while a reload is under way.
+pub async fn keep(server: Arc<Server>, address: String, link: Option<BusLink>) {
+    let mut quiet = server.handle.quiet();
+    let mut link = match link {
+        Some(link) => link,
+        None => come_back(&server, &address).await,
+    };
     loop {
-        if let Some(link) = link.take() {
-            link.gone().await;
-            tracing::warn!(address, "the message bus has gone; trying to come back");
-        }
-        let mut pause = RETRY;
-        link = loop {
-            tokio::time::sleep(pause).await;
-            match once(&server, &address).await {
-                Ok(link) => break Some(link),
-                Err(error) => tracing::debug!(%error, "not on the message bus yet"),
+        tokio::select! {
+            () = link.gone() => {
+                tracing::warn!(address, "the message bus has gone; trying to come back");
+                link = come_back(&server, &address).await;
             }
-            pause = (pause * 2).min(RETRY_MAX);
-        };
-        tracing::info!(address, "on the message bus again");
+            changed = quiet.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                if *quiet.borrow_and_update() {
+                    link.release().await;
+                    server.set_named(false);
+                } else if let Err(error) = own_name(&link.connection).await {
+                    tracing::error!(%error, "cannot take the bus name again");
+                } else {
+                    server.set_named(true);
+                }
+            }
+        }
+    }
+}
+
+async fn come_back(server: &Arc<Server>, address: &str) -> BusLink {
+    let mut pause = RETRY;
+    loop {
+        match once(server, address).await {
+            Ok(link) => {
+                tracing::info!(address, "on the message bus again");
+                return link;
+            }
+            Err(error) => tracing::debug!(%error, "not back on the message bus yet"),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(RETRY_MAX);
     }
 }
 

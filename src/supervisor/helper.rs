@@ -1,8 +1,8 @@
-//! Processes of the daemon itself: probe helpers that run under an owner's ids. They are in no
-//! row; their exits come to the same loop as everybody's.
+//! Processes of the daemon itself that run under an owner's ids: probes, and what clears a
+//! worker's directory. They are in no row; their exits come to the same loop as everybody's.
 
 use std::ffi::CString;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -13,8 +13,8 @@ use crate::gc::worktree::{HelperIo, HelperLauncher, Later};
 use crate::sys::cgroup::Leaf;
 use crate::sys::process::signal_group;
 use crate::sys::spawn::{Ids, Image, SpawnError, Started};
-use crate::sys::wait;
-use crate::worker::{NodeId, Owner};
+use crate::sys::{clock, dirs, wait};
+use crate::worker::{Exit, NodeId, Owner, Pid};
 
 /// A running helper.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub(super) struct Launched {
 #[derive(Debug)]
 enum Purpose {
     Probe {
-        io: (OwnedFd, OwnedFd),
+        io: Pair,
         reply: oneshot::Sender<std::io::Result<HelperIo>>,
     },
     Clear(PathBuf),
@@ -65,10 +65,9 @@ enum Purpose {
 /// What the collector is given to start helpers with.
 #[derive(Debug)]
 pub(super) struct Launcher {
-    /// The supervisor's ear.
-    pub inner: mpsc::UnboundedSender<Inner>,
+    inner: mpsc::UnboundedSender<Inner>,
     /// Supplementary groups, where they are known.
-    pub groups: Vec<u32>,
+    groups: Vec<u32>,
 }
 
 impl HelperLauncher for Launcher {
@@ -103,10 +102,8 @@ impl Supervisor {
         let made = probe_pipes().and_then(|(theirs, ours)| {
             let (stdin, stdout) = theirs;
             let ids = self.set.ids_of(wish.owner, wish.groups);
-            Ok((
-                self.helper_image(&["probe"], vec![(stdin, 0), (stdout, 1)], ids)?,
-                ours,
-            ))
+            let image = self.helper_image(&["probe"], vec![(stdin, 0), (stdout, 1)], ids)?;
+            Ok((image, ours))
         });
         match made {
             Ok((image, io)) => {
@@ -119,17 +116,28 @@ impl Supervisor {
         }
     }
 
-    /// Removes a worker's runtime directory: what is in it as its owner, who alone may.
+    /// Removes a worker's runtime directory; what is in it, as its owner, who alone may.
     pub(super) fn remove_runtime_dir(&mut self, owner: Owner, dir: PathBuf) {
+        let failed = |dir: &std::path::Path, error: std::io::Error| {
+            tracing::warn!(dir = %dir.display(), %error, "cannot remove a worker's directory");
+        };
         let Some(ids) = self.set.ids_of(owner, Vec::new()) else {
-            tokio::task::spawn_blocking(move || std::fs::remove_dir_all(dir));
+            tokio::task::spawn_blocking(move || {
+                if let Err(error) = dirs::remove_all(&dir) {
+                    failed(&dir, error);
+                }
+            });
             return;
         };
-        let inner = self.inner_in.clone();
-        tokio::task::spawn_blocking(move || {
+        self.spawn_inner(async move {
             // Mostly nothing was put there.
-            if std::fs::remove_dir(&dir).is_err() {
-                let _ = inner.send(Inner::ClearWanted(ids, dir));
+            let removed = tokio::task::spawn_blocking({
+                let dir = dir.clone();
+                move || std::fs::remove_dir(dir)
+            });
+            match removed.await {
+                Ok(Ok(())) => Inner::Cleared,
+                _ => Inner::ClearWanted(ids, dir),
             }
         });
     }
@@ -138,17 +146,13 @@ impl Supervisor {
         let shown = dir.to_string_lossy().into_owned();
         match self.helper_image(&["clear", &shown], Vec::new(), Some(ids)) {
             Ok(image) => self.fork_helper(image, Purpose::Clear(dir)),
-            Err(error) => tracing::warn!(%error, path = shown, "cannot clear"),
+            Err(error) => tracing::warn!(%error, dir = shown, "cannot clear"),
         }
     }
 
     fn fork_helper(&mut self, mut image: Image, purpose: Purpose) {
         let node = self.children.next_node();
-        let leaf = self
-            .tree
-            .as_ref()
-            .ok()
-            .and_then(|tree| Leaf::create(&tree.leaf_path(&format!("h-{node}"))).ok());
+        let leaf = self.helper_leaf(&format!("h-{node}"));
         image.leaf = leaf.as_ref().map(|leaf| leaf.path().to_owned());
         self.helpers_starting.insert(node);
         let forker = self.forker.clone();
@@ -171,33 +175,10 @@ impl Supervisor {
             purpose,
         } = launched;
         self.helpers_starting.remove(&node);
-        let started = match outcome {
-            Ok(started) => started,
-            Err(error) => {
-                if let Some(leaf) = leaf {
-                    let _ = leaf.remove();
-                }
-                match purpose {
-                    Purpose::Probe { reply, .. } => {
-                        let _ = reply.send(Err(std::io::Error::other(error)));
-                    }
-                    Purpose::Clear(dir) => {
-                        tracing::warn!(%error, path = %dir.display(), "cannot clear");
-                    }
-                }
-                return;
-            }
-        };
-        if let Err(error) = self.children.watch_helper(&started.process, node) {
-            tracing::error!(%error, "cannot watch a helper");
-        }
-        let mut helper = Helper {
-            started,
-            leaf,
-            clears: None,
-        };
-        match purpose {
-            Purpose::Probe { io, reply } => {
+        let taken = self.take_in(node, outcome, leaf);
+        match (taken, purpose) {
+            (Ok(helper), Purpose::Probe { io, reply }) => {
+                self.helpers.insert(node, helper);
                 let inner = self.inner_in.clone();
                 let kill = Box::new(move || {
                     let _ = inner.send(Inner::HelperUnwanted(node));
@@ -209,9 +190,17 @@ impl Supervisor {
                     kill,
                 }));
             }
-            Purpose::Clear(dir) => helper.clears = Some(dir),
+            (Ok(mut helper), Purpose::Clear(dir)) => {
+                helper.clears = Some(dir);
+                self.helpers.insert(node, helper);
+            }
+            (Err(why), Purpose::Probe { reply, .. }) => {
+                let _ = reply.send(Err(std::io::Error::other(why)));
+            }
+            (Err(why), Purpose::Clear(dir)) => {
+                tracing::warn!(why, dir = %dir.display(), "cannot clear");
+            }
         }
-        self.helpers.insert(node, helper);
     }
 
     pub(super) fn kill_helper(&mut self, node: NodeId) {
@@ -225,22 +214,77 @@ impl Supervisor {
         if self.hook_ready(node) {
             return;
         }
-        self.kill_helper(node);
-        let Some(helper) = self.helpers.remove(&node) else {
-            return;
-        };
-        self.children.unwatch_helper(&helper.started.process);
-        let _ = wait::reap(std::os::fd::AsFd::as_fd(&helper.started.process));
-        if let Some(leaf) = helper.leaf {
-            self.remove_leaf(leaf, 0, crate::sys::clock::now());
+        if let Some(helper) = self.helpers.remove(&node) {
+            self.put_out(helper);
         }
-        if let Some(dir) = helper.clears {
+    }
+
+    /// A leaf for a process of the daemon itself; without one it runs in the daemon's own.
+    pub(super) fn helper_leaf(&self, name: &str) -> Option<Leaf> {
+        let tree = self.tree.as_ref().ok()?;
+        match Leaf::create(&tree.leaf_path(name)) {
+            Ok(leaf) => Some(leaf),
+            Err(error) => {
+                tracing::warn!(%error, leaf = name, "cannot make a leaf for a helper");
+                None
+            }
+        }
+    }
+
+    /// Watches what was forked. If it was not, or cannot be watched, the answer says why.
+    pub(super) fn take_in(
+        &mut self,
+        node: NodeId,
+        outcome: Result<Started, SpawnError>,
+        leaf: Option<Leaf>,
+    ) -> Result<Helper, String> {
+        let (leaf, why) = match outcome {
+            Ok(started) => {
+                let helper = Helper {
+                    started,
+                    leaf,
+                    clears: None,
+                };
+                match self.children.watch_helper(&helper.started.process, node) {
+                    Ok(()) => return Ok(helper),
+                    Err(error) => {
+                        helper.kill();
+                        (helper.leaf, format!("cannot be watched: {error}"))
+                    }
+                }
+            }
+            Err(error) => (leaf, error.to_string()),
+        };
+        if let Some(leaf) = leaf {
+            self.remove_leaf(leaf, 0, clock::now());
+        }
+        Err(why)
+    }
+
+    /// It has ended: what it started ends too. Answers its exit.
+    pub(super) fn put_out(&mut self, helper: Helper) -> Option<Exit> {
+        helper.kill();
+        if let Some(dir) = helper.clears.clone() {
             tokio::task::spawn_blocking(move || {
                 if let Err(error) = std::fs::remove_dir(&dir) {
-                    tracing::warn!(%error, path = %dir.display(), "cannot remove");
+                    tracing::warn!(%error, dir = %dir.display(), "cannot remove");
                 }
             });
         }
+        self.children.unwatch_helper(&helper.started.process);
+        let exit = wait::reap(helper.started.process.as_fd());
+        if let Some(leaf) = helper.leaf {
+            self.remove_leaf(leaf, 0, clock::now());
+        }
+        exit.ok().flatten()
+    }
+
+    /// Is this a helper or a stop hook? Neither is a stranger.
+    pub(super) fn is_helper(&self, pid: Pid) -> bool {
+        let hooks = self.hooks.values().filter_map(|hook| hook.running.as_ref());
+        hooks
+            .chain(self.helpers.values())
+            .any(|helper| helper.started.process.id().pid == pid)
     }
 
     /// Our own program with an empty environment, under these ids.
@@ -284,21 +328,8 @@ pub fn clear_main() -> std::process::ExitCode {
     let Some(dir) = std::env::args_os().nth(2) else {
         return crate::error::exit::USAGE.into();
     };
-    match clear(std::path::Path::new(&dir)) {
+    match dirs::clear(std::path::Path::new(&dir)) {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(_) => std::process::ExitCode::FAILURE,
     }
-}
-
-fn clear(dir: &std::path::Path) -> std::io::Result<()> {
-    let mut first = Ok(());
-    for entry in std::fs::read_dir(dir)? {
-        let entry = entry?;
-        let removed = match entry.file_type()?.is_dir() {
-            true => std::fs::remove_dir_all(entry.path()),
-            false => std::fs::remove_file(entry.path()),
-        };
-        first = first.and(removed);
-    }
-    first
 }

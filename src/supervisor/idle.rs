@@ -2,13 +2,10 @@
 //! doors paused, looked again, admission closed, name given back, what had come answered, gone.
 //! What comes later waits at the service manager's socket or in the bus's activation queue.
 
-use std::time::Duration;
-
 use tokio::sync::oneshot;
 
 use super::Supervisor;
 use super::handle::Doors;
-use super::timers::Key;
 use crate::worker::Now;
 
 /// How far it is.
@@ -71,36 +68,5 @@ impl Supervisor {
         // Without anybody at the doors the dropped sender is the answer.
         let _ = self.doors.send(what(reply));
         answer
-    }
-
-    fn is_idle(&self, now: Now) -> bool {
-        let Some(idle_exit) = self.set.idle_exit else {
-            return false;
-        };
-        self.children.is_empty()
-            && self.starting.is_empty()
-            && self.sweeps.is_quiet()
-            && self.commands.is_empty()
-            && self
-                .activity
-                .quiet_for(now.mono)
-                .is_some_and(|quiet| quiet >= idle_exit)
-    }
-
-    pub(super) fn look_for_idleness(&mut self, now: Now) {
-        let Some(idle_exit) = self.set.idle_exit else {
-            return;
-        };
-        // Peers that come and go wake the loop by themselves; only quiet needs a timer.
-        let wait = match self.activity.quiet_for(now.mono) {
-            Some(quiet) if self.children.is_empty() => idle_exit.saturating_sub(quiet),
-            _ => idle_exit,
-        };
-        if self.children.is_empty() && self.starting.is_empty() {
-            let pause = wait.max(Duration::from_millis(10));
-            self.timers.set(Key::Idle, Some(now.mono.plus(pause)));
-        } else {
-            self.timers.set(Key::Idle, None);
-        }
     }
 }

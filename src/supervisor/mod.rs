@@ -1,7 +1,7 @@
 //! The one owner of state. One task handles every event and makes every change, so that nobody
 //! has to think about two at a time: commands come in by the [`handle::Handle`], the ends of
-//! children by the epoll set of [`children`], time by [`timers`], and what was started off the
-//! loop (forks, writes, scans, sweeps) comes back as [`Inner`].
+//! children by the epoll set of `children`, time by `timers`, and what was started off the
+//! loop (forks, writes, scans, sweeps) comes back as `Inner`.
 //!
 //! ```text
 //! wait for one of them -> read the clock once -> decide (step, admission, gc: pure) -> perform
@@ -9,10 +9,11 @@
 
 pub mod admission;
 mod begin;
-pub mod children;
-pub mod containment;
+mod children;
+mod containment;
 mod deadlines;
 mod ending;
+mod fault;
 pub mod handle;
 pub mod handover;
 pub mod helper;
@@ -21,17 +22,23 @@ mod idle;
 mod journal;
 pub mod ladder;
 pub mod liveness;
+mod members;
 mod output;
 pub mod outside;
 mod prepare;
 pub mod reconcile;
 pub mod refused;
+pub mod reload;
+mod restore;
+mod resume;
 mod saving;
 pub mod signals;
 pub mod step;
+mod stopping;
 mod strangers;
 mod sweep;
-pub mod timers;
+mod timers;
+pub mod unrecorded;
 mod verbs;
 mod view;
 
@@ -46,17 +53,17 @@ use crate::config::Config;
 use crate::registry::Registry;
 use crate::registry::store::Store;
 use crate::registry::writer::Writer;
-use crate::service_event;
 use crate::sys::cgroup::{Leaf, Tree};
 use crate::sys::privilege::Privileges;
 use crate::sys::spawn::{Forker, Ids};
 use crate::sys::{clock, systemd};
-use crate::worker::{Mono, NodeId, Now, Outcome, Owner, Timestamp, WorkerId};
+use crate::worker::{NodeId, Now, Outcome, Owner, Timestamp, WorkerId};
 
 use children::{Children, Ready};
 use deadlines::Deadlines;
-use handle::{Activity, CancelReply, Change, Command, Doors, Handle, Reply};
+use handle::{Activity, Change, Command, Doors, Handle};
 use signals::Signals;
+pub use stopping::Stopped;
 use timers::{Key, Timers};
 
 /// What the supervisor is told at its start and never changes.
@@ -82,6 +89,8 @@ pub struct Settings {
     pub nofile: Option<(u64, u64)>,
     /// Counts re-executions.
     pub generation: u64,
+    /// How to execute ourselves again.
+    pub again: reload::Again,
 }
 
 impl Settings {
@@ -122,29 +131,13 @@ pub struct Parts {
     pub doors: mpsc::UnboundedSender<Doors>,
 }
 
-/// Why the loop ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stopped {
-    /// A stop signal, and everything has ended.
-    Drained,
-    /// A stop signal, and so many workers were left when time was up.
-    Abandoned(u32),
-    /// Nothing to do for long enough.
-    Idle,
-}
-
 /// A worker between its Spawn and its exec.
 #[derive(Debug)]
 struct Starting {
     node: NodeId,
+    /// It is to be ended as soon as it runs; with `true` at once.
     cancel: Option<bool>,
     waiters: Vec<saving::Waiter>,
-}
-
-/// A stop of the whole service.
-#[derive(Debug)]
-struct Drain {
-    until: Mono,
 }
 
 /// Counters since the start.
@@ -158,16 +151,28 @@ struct Counters {
 #[derive(Debug)]
 enum Inner {
     Started(Box<begin::StartResult>),
-    StoppingSaved { node: NodeId, durable: bool },
+    StoppingSaved {
+        node: NodeId,
+        durable: bool,
+    },
     Scanned(std::io::Result<strangers::Scan>),
     Swept(Box<sweep::Swept>),
-    Restored(Box<sweep::RestoredRow>),
+    Restored(Box<restore::RestoredRow>),
     OutputCut(Vec<(WorkerId, u64)>),
     HelperWanted(helper::Wish),
     HelperStarted(Box<helper::Launched>),
     HelperUnwanted(NodeId),
     ClearWanted(Ids, PathBuf),
+    Cleared,
     HookStarted(Box<hook::HookStarted>),
+    TrialRuns {
+        node: NodeId,
+        started: Box<crate::sys::spawn::Started>,
+    },
+    Tried {
+        node: NodeId,
+        verdict: Result<(), String>,
+    },
 }
 
 /// The owner of the roll.
@@ -188,8 +193,6 @@ pub struct Supervisor {
     activity: Arc<Activity>,
     timers: Timers,
     starting: HashMap<WorkerId, Starting>,
-    cancel_replies: HashMap<NodeId, Vec<(Reply<CancelReply>, CancelReply)>>,
-    durable: HashSet<NodeId>,
     lazy: HashSet<WorkerId>,
     helpers: HashMap<NodeId, helper::Helper>,
     helpers_starting: HashSet<NodeId>,
@@ -198,7 +201,9 @@ pub struct Supervisor {
     stale_leaves: Vec<(Leaf, u32)>,
     strangers: strangers::State,
     sweeps: sweep::State,
-    drain: Option<Drain>,
+    drain: Option<stopping::Drain>,
+    reload: reload::State,
+    quiesce: tokio::sync::watch::Sender<bool>,
     leaving: idle::Leaving,
     doors: mpsc::UnboundedSender<Doors>,
     started: Timestamp,
@@ -213,8 +218,6 @@ pub struct Supervisor {
 const QUEUE: usize = 1024;
 /// Changes a slow listener may lag behind.
 const CHANGES: usize = 8192;
-/// What the last writes and the leaving take at most once all workers have ended.
-const AFTER_DRAIN: Duration = Duration::from_secs(20);
 /// Commands handled before the loop looks at children again.
 const BATCH: usize = 64;
 
@@ -226,18 +229,22 @@ enum Turn {
     Deadline,
     Doors,
     Time,
-    Gone,
 }
 
 impl Supervisor {
     /// Puts the parts together. Needs a tokio runtime.
-    pub fn new(set: Settings, parts: Parts) -> std::io::Result<(Self, Handle)> {
+    pub fn new(
+        set: Settings,
+        parts: Parts,
+        before: Option<handover::Handover>,
+    ) -> std::io::Result<(Self, Handle)> {
         let (commands_in, commands) = mpsc::channel(QUEUE);
         let (inner_in, inner) = mpsc::unbounded_channel();
         let (changes, _) = broadcast::channel(CHANGES);
         let activity = Arc::new(Activity::default());
-        let handle = Handle::new(commands_in, changes.clone(), Arc::clone(&activity));
-        let supervisor = Self {
+        let (quiesce, quiet) = tokio::sync::watch::channel(false);
+        let handle = Handle::new(commands_in, changes.clone(), Arc::clone(&activity), quiet);
+        let mut supervisor = Self {
             set: Arc::new(set),
             registry: parts.registry,
             store: parts.store,
@@ -253,8 +260,6 @@ impl Supervisor {
             activity,
             timers: Timers::default(),
             starting: HashMap::new(),
-            cancel_replies: HashMap::new(),
-            durable: HashSet::new(),
             lazy: parts.settled.into_iter().collect(),
             helpers: HashMap::new(),
             helpers_starting: HashSet::new(),
@@ -266,6 +271,8 @@ impl Supervisor {
             drain: None,
             leaving: idle::Leaving::default(),
             doors: parts.doors,
+            reload: reload::State::None,
+            quiesce,
             started: clock::now().wall,
             last_reap: None,
             quarantined: parts.quarantined,
@@ -273,6 +280,9 @@ impl Supervisor {
             counters: Counters::default(),
             clock: parts.clock,
         };
+        if let Some(before) = before {
+            supervisor.resume(before)?;
+        }
         Ok((supervisor, handle))
     }
 
@@ -295,7 +305,6 @@ impl Supervisor {
                 Turn::Time => self.handle_time(clock::now()),
                 Turn::Doors => self.doors_answered(clock::now()),
                 Turn::Deadline => self.handle_deadlines(clock::now()),
-                Turn::Gone => {}
             }
             if let Some(stopped) = self.is_over(clock::now()) {
                 self.close().await;
@@ -325,7 +334,8 @@ impl Supervisor {
             () = time => Turn::Time,
             () = self.deadlines.reached() => Turn::Deadline,
             () = self.leaving.answer() => Turn::Doors,
-            command = self.commands.recv() => command.map_or(Turn::Gone, Turn::Command),
+            // Nobody holds the handle any more: no command comes, the rest goes on.
+            Some(command) = self.commands.recv() => Turn::Command(command),
         }
     }
 
@@ -365,7 +375,10 @@ impl Supervisor {
             Inner::HelperStarted(launched) => self.helper_started(*launched),
             Inner::HelperUnwanted(node) => self.kill_helper(node),
             Inner::ClearWanted(ids, dir) => self.clear_dir(ids, dir),
+            Inner::Cleared => {}
             Inner::HookStarted(started) => self.hook_started(*started),
+            Inner::TrialRuns { node, started } => self.trial_runs(node, *started),
+            Inner::Tried { node, verdict } => self.tried(node, verdict),
         }
     }
 
@@ -381,14 +394,15 @@ impl Supervisor {
         while let Some(key) = self.timers.pop(now.mono) {
             match key {
                 Key::Node(node) => self.tick(node),
-                Key::Hook(node) => self.hook_late(node),
+                Key::Hook(node) => self.end_hook(node, "took too long and was killed"),
                 Key::LazySave => self.save_changed_rows(),
                 Key::StaleLeaves => self.remove_stale_leaves(now),
-                Key::Output => self.cut_output(now),
+                Key::Output => self.cut_output(),
                 Key::Strangers => self.scan(),
                 Key::Sweep => self.own_sweep(now),
                 Key::Idle => self.look_for_idleness(now),
                 Key::Watchdog => self.tell_watchdog(now),
+                Key::Reload => self.give_up_reload(),
                 Key::Drain => {}
             }
         }
@@ -400,63 +414,6 @@ impl Supervisor {
             systemd::alive();
             self.timers
                 .set(Key::Watchdog, Some(now.mono.plus(interval / 2)));
-        }
-    }
-
-    /// SIGTERM: closes admission for good and ends all; the second one forces.
-    pub(super) fn stop(&mut self, now: Now) {
-        let forced = self.drain.is_some();
-        let until = match &self.drain {
-            Some(drain) => drain.until,
-            None => now.mono.plus(self.set.config.ladder.drain_timeout),
-        };
-        self.drain = Some(Drain { until });
-        self.timers.set(Key::Drain, Some(until));
-        let workers = self.children.len();
-        service_event!(
-            INFO,
-            crate::log::id::STOPPING,
-            "stopping: ending {workers} workers"
-        );
-        if !forced {
-            let bound = self.set.config.ladder.drain_timeout + AFTER_DRAIN;
-            systemd::stopping(&format!("Ending {workers} workers."), bound);
-        }
-        for node in self.children.nodes() {
-            let by = self.set.me.uid;
-            self.cancel_node(node, by, "the service is stopping", forced);
-        }
-        for starting in self.starting.values_mut() {
-            starting.cancel = Some(forced);
-        }
-        let _ = self.changes.send(Change::Service);
-    }
-
-    fn is_over(&mut self, now: Now) -> Option<Stopped> {
-        let Some(drain) = &self.drain else {
-            return self.has_left(now).then_some(Stopped::Idle);
-        };
-        if self.children.is_empty() && self.starting.is_empty() {
-            return Some(Stopped::Drained);
-        }
-        if now.mono < drain.until {
-            return None;
-        }
-        let left = self.children.len() + self.starting.len();
-        self.abandon(now);
-        Some(Stopped::Abandoned(u32::try_from(left).unwrap_or(u32::MAX)))
-    }
-
-    async fn close(&mut self) {
-        self.kill_unknown_strangers();
-        self.save_changed_rows();
-        let flushed = self.writer.flush();
-        // A sick disk must not keep the service from ending.
-        if tokio::time::timeout(Duration::from_secs(10), flushed)
-            .await
-            .is_err()
-        {
-            tracing::error!("the state directory does not take the last changes; leaving");
         }
     }
 

@@ -8,14 +8,14 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::begin::StartFault;
+use super::fault::StartFault;
 use super::handle::{Caller, Stdio};
 use super::{Settings, Supervisor};
 use crate::gc::worktree::{Owned, ProbeOptions, Prober, owned_worktree};
 use crate::sys::cgroup::Leaf;
 use crate::sys::spawn::{Image, Rlimit, search};
 use crate::sys::{acl, privilege};
-use crate::worker::{Limits, Owner, Row, Spec, WorkerId};
+use crate::worker::{Limits, Owner, Row, Spec, WorkerId, WorktreeChoice};
 
 /// Everything the preparation is made from.
 pub(super) struct Job {
@@ -49,11 +49,9 @@ impl Prepared {
         self.image.take().unwrap_or_default()
     }
 
-    /// Takes back what was made for a worker that never came.
-    pub(super) fn undo(self) {
-        if let Some(leaf) = &self.leaf {
-            let _ = leaf.remove();
-        }
+    /// Takes back what was made for a worker that never came, but for its leaf, which may be busy
+    /// for a moment.
+    pub(super) fn undo(self) -> Option<Leaf> {
         if let Some(dir) = &self.runtime_dir {
             // Nothing was started that could have put something there.
             let _ = std::fs::remove_dir(dir);
@@ -61,6 +59,7 @@ impl Prepared {
         if let Some(output) = &self.output {
             let _ = std::fs::remove_file(output);
         }
+        self.leaf
     }
 }
 
@@ -101,11 +100,11 @@ impl Supervisor {
 
 /// Runs the preparation on a blocking thread.
 pub(super) async fn prepare(job: Job) -> Result<Prepared, StartFault> {
-    let (choice, cwd) = (&job.spec.worktree, &job.spec.cwd);
+    let spec = &job.spec;
     let owned = match &job.look {
         Some(prober) => {
-            let found = prober.owned_worktree(job.owner, choice, cwd).await;
-            Some(found.map_err(|why| cannot_tell(why, cwd))?)
+            let found = prober.owned_worktree(job.owner, &spec.worktree, &spec.cwd);
+            Some(found.await.map_err(|why| cannot_tell(&why, spec))?)
         }
         None => None,
     };
@@ -124,6 +123,7 @@ fn fault(what: &str, path: &Path, error: &std::io::Error) -> StartFault {
         errno: error.raw_os_error().unwrap_or(libc::EIO),
         what: what.to_owned(),
         path: path.to_string_lossy().into_owned(),
+        leaf: None,
     }
 }
 
@@ -143,10 +143,10 @@ fn prepare_now(mut job: Job, owned: Option<Option<Owned>>) -> Result<Prepared, S
             prepared.image = Some(image);
             Ok(prepared)
         }
-        Err(fault) => {
-            prepared.undo();
-            Err(fault)
-        }
+        Err(fault) => Err(StartFault {
+            leaf: prepared.undo(),
+            ..fault
+        }),
     }
 }
 
@@ -189,20 +189,25 @@ fn make_runtime_dir(job: &Job, path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Which worktree the row owns. A working directory that is not there is left for the child to
+/// Which worktree the row owns. A working directory that is none is left for the child to
 /// complain of, which knows the errno.
 fn own_worktree(spec: &Spec) -> Result<Option<Owned>, StartFault> {
-    if spec.worktree == crate::worker::WorktreeChoice::Auto && spec.cwd.metadata().is_err() {
+    if spec.worktree == WorktreeChoice::Auto && !spec.cwd.is_dir() {
         return Ok(None);
     }
-    owned_worktree(&spec.worktree, &spec.cwd).map_err(|why| cannot_tell(why, &spec.cwd))
+    owned_worktree(&spec.worktree, &spec.cwd).map_err(|why| cannot_tell(&why, spec))
 }
 
-fn cannot_tell(why: String, cwd: &Path) -> StartFault {
+fn cannot_tell(why: &str, spec: &Spec) -> StartFault {
+    let chosen = match &spec.worktree {
+        WorktreeChoice::Path(path) => path,
+        WorktreeChoice::Auto | WorktreeChoice::None => &spec.cwd,
+    };
     StartFault {
         errno: 0,
-        what: format!("cannot tell which worktree the row owns ({why}):"),
-        path: cwd.to_string_lossy().into_owned(),
+        what: format!("cannot tell which worktree the row owns ({why})"),
+        path: chosen.to_string_lossy().into_owned(),
+        leaf: None,
     }
 }
 

@@ -25,6 +25,8 @@ pub enum Key {
     Idle,
     /// The service manager's watchdog.
     Watchdog,
+    /// A reload that does not fall silent.
+    Reload,
     /// The drain's bound.
     Drain,
 }

@@ -8,6 +8,7 @@
 pub mod acl;
 pub mod cgroup;
 pub mod clock;
+pub mod dirs;
 pub mod fdslots;
 pub mod guardian;
 pub mod lock;
@@ -17,6 +18,7 @@ pub mod peer;
 pub mod privilege;
 pub mod process;
 mod procfs;
+pub mod reexec;
 pub mod session;
 pub mod signals;
 pub mod spawn;

@@ -93,6 +93,24 @@ pub fn settle_capabilities() -> io::Result<Privileges> {
     })
 }
 
+/// What is permitted passes the execve of the next image of ourselves: inheritable and ambient.
+/// For the main thread, right before it; a user's own daemon has nothing to pass.
+///
+/// # Errors
+/// A set could not be read or written.
+pub fn pass_on_exec() -> io::Result<()> {
+    let error = |e: caps::errors::CapsError| io::Error::other(e.to_string());
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let permitted = caps::read(None, CapSet::Permitted).map_err(error)?;
+    caps::set(None, CapSet::Inheritable, &permitted).map_err(error)?;
+    for capability in permitted {
+        caps::raise(None, CapSet::Ambient, capability).map_err(error)?;
+    }
+    Ok(())
+}
+
 /// Gives up root for a user, with the capabilities still permitted: [`settle_capabilities`] comes
 /// next. For who must be executed as root, see `worker-sudo.conf`. No other thread may exist.
 ///
@@ -106,6 +124,10 @@ pub fn become_user(name: &str) -> io::Result<()> {
         )
     };
     let user = nix::unistd::User::from_name(name)?.ok_or_else(unknown)?;
+    if nix::unistd::geteuid() == user.uid {
+        // The image before has done it.
+        return Ok(());
+    }
     let c_name = std::ffi::CString::new(name).map_err(io::Error::other)?;
     nix::unistd::initgroups(&c_name, user.gid)?;
     nix::unistd::setresgid(user.gid, user.gid, user.gid)?;

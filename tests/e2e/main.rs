@@ -10,6 +10,8 @@
     reason = "a test's name is its documentation, and a panic its verdict"
 )]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod support;
 
 mod admission;
@@ -21,5 +23,6 @@ mod endings;
 mod environment;
 mod hostile;
 mod output;
+mod reload;
 mod sick_disk;
 mod state_files;

@@ -30,7 +30,7 @@ deb=${MUSTERD_DEB:-}
 here=$PWD/tests/system
 . "$here/lib.sh"
 
-booted= leader= root=
+booted= leader= root= group=
 shut_down() {
     if [ -n "$booted" ] && kill -TERM "$booted" 2>/dev/null; then
         # A container whose init hangs is ended by nspawn's own pid.
@@ -42,6 +42,11 @@ shut_down() {
     fi
     [ -z "$booted" ] || wait "$booted" 2>/dev/null || true
     booted=
+    if [ -n "$group" ] && [ -d "$group" ]; then
+        # Empty: the container is gone. Deepest first.
+        find "$group" -depth -type d -exec rmdir {} \; 2>/dev/null || true
+    fi
+    group=
     if [ -n "$root" ]; then
         rm -rf --one-file-system "$root"
     fi
@@ -49,6 +54,15 @@ shut_down() {
 }
 trap shut_down EXIT
 trap 'exit 130' INT TERM
+
+# A cgroup for one container, wherever cgroup2 is mounted here.
+own_group() {
+    local mount
+    mount=$(awk '$0 ~ / - cgroup2 / { print $5; exit }' /proc/self/mountinfo)
+    [ -n "$mount" ] || fail "no cgroup2 is mounted here" || return 1
+    mkdir -p "$mount/musterd-ring3-$$"
+    echo "$mount/musterd-ring3-$$"
+}
 
 boot() { # SUITE
     root=$target/system/run-$1-$$
@@ -61,9 +75,12 @@ boot() { # SUITE
     cp -r "$here/fixtures/." "$root/root/fixtures/"
     cp "$here/fixtures/canaries.sh" "$root/usr/local/share/"
     local log=$target/system/$1.log
+    group=$(own_group) || return 1
     SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1 setsid systemd-nspawn -D "$root" --register=no \
         --keep-unit --boot --console=interactive --quiet </dev/null >"$log" 2>&1 &
     booted=$!
+    # Two containers in one group would share their services' groups. It forks later than this.
+    echo "$booted" >"$group/cgroup.procs"
     local end=$((SECONDS + 60))
     leader=
     while [ $SECONDS -lt $end ] && kill -0 "$booted" 2>/dev/null; do
