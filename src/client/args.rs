@@ -170,6 +170,8 @@ pub enum Verb {
     Forget(ForgetArgs),
     /// Bring back rows that were reaped or forgotten
     Restore(WorkersArgs),
+    /// Read the configuration again and go on with the installed program; no worker ends
+    Reload,
     /// List all faults of the configuration files
     CheckConfig(CheckConfigArgs),
     /// Print the version

@@ -39,6 +39,7 @@ pub async fn answer(call: &Call<'_>, member: &str) -> Result<Message, Failure> {
         "Hold" => hold(call).await,
         "Forget" => forget(call).await,
         "Restore" => restore(call).await,
+        "Reload" => reload(call).await,
         _ => Err(not_yet(member)),
     }
 }
@@ -225,4 +226,11 @@ async fn restore(call: &Call<'_>) -> Result<Message, Failure> {
     let ask = |caller| call.handle().restore(caller, worker.clone());
     let id = call.ask(ask).await?;
     call.reply(&object_path(id))
+}
+
+async fn reload(call: &Call<'_>) -> Result<Message, Failure> {
+    let options: Received = call.arguments()?;
+    Dict::checked("Reload", options, NO_KEYS)?;
+    let generation = call.ask(|caller| call.handle().reload(caller)).await?;
+    call.reply(&generation)
 }

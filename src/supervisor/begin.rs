@@ -88,6 +88,9 @@ impl Supervisor {
     /// Admission, and the row if it is taken.
     fn take(&mut self, by: &Caller, spec: &Spec, now: Now) -> Result<Row, Refused> {
         spec.check()?;
+        if self.is_reloading() {
+            return Err(Refused::Reloading);
+        }
         let owner = self.owner_of(by, spec)?;
         let parent = by.pid.and_then(|pid| self.worker_of_process(pid));
         let (depth, hops) = match parent.and_then(|id| self.registry.get(id)) {

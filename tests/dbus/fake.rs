@@ -140,7 +140,12 @@ impl Fake {
         let (commands, mut inbox) = mpsc::channel(64);
         let (changes, _) = broadcast::channel(1024);
         let seen = Arc::new(Mutex::new(Seen::default()));
-        let handle = Handle::new(commands, changes.clone(), Arc::default());
+        let handle = Handle::new(
+            commands,
+            changes.clone(),
+            Arc::default(),
+            tokio::sync::watch::channel(false).1,
+        );
         let notes = seen.clone();
         tokio::spawn(async move {
             while let Some(command) = inbox.recv().await {
@@ -207,6 +212,8 @@ fn answer(seen: &mut Seen, command: Command) {
         _ => Ok(worker.parse().unwrap_or(id("0000000a"))),
     };
     match command {
+        Command::Reload(by, to) => reply!(by, to, "reload".into(), Ok(2)),
+        Command::BusQuiet => {}
         Command::Outside(_, _, reply) => {
             let _ = reply.send(Ok(Vec::new()));
         }

@@ -23,5 +23,6 @@ mod endings;
 mod environment;
 mod hostile;
 mod output;
+mod reload;
 mod sick_disk;
 mod state_files;

@@ -6,6 +6,7 @@ mod list;
 mod logs;
 mod monitor;
 mod reap;
+mod reload;
 mod report;
 mod run;
 mod show;
@@ -55,6 +56,7 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
             Ok(each(&daemon, &args.workers, forget).await)
         }
         Verb::Restore(args) => Ok(restore(&daemon, &args, out).await),
+        Verb::Reload => reload::run(&daemon, out).await,
         Verb::CheckConfig(_) | Verb::Version => Ok(Code::DONE),
     }
 }

@@ -54,6 +54,19 @@ fn ids_groups_and_rights_are_the_owners() {
 }
 
 #[test]
+fn an_id_that_means_no_change_is_refused() {
+    for (uid, gid, group) in [(u32::MAX, 1, 1), (1, u32::MAX, 1), (1, 1, u32::MAX)] {
+        let groups = vec![group];
+        let image = Image {
+            ids: Some(Ids { uid, gid, groups }),
+            ..image(&["true"])
+        };
+        let error = start_with(shared(), image).unwrap_err();
+        assert_eq!((error.stage, error.errno), (Stage::Prepare, libc::EINVAL));
+    }
+}
+
+#[test]
 fn the_daemon_is_as_traceable_as_before() {
     if !is_root() {
         return not_run("only root may take other ids");
