@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that the named jobs need, and only those that are missing.
-#   packaging/needs.sh build|run|test ...
+#   packaging/needs.sh build|run|test|deb|system-test ...
 set -eu
 
 declare -A packages=(
     [build]="cc:gcc"
     [run]="git:git"
+    [deb]="dpkg-buildpackage:dpkg-dev dh:debhelper"
+    [system-test]="systemd-nspawn:systemd-container mmdebstrap:mmdebstrap nsenter:util-linux python3:python3-minimal"
     [test]="git:git strace:strace setpriv:util-linux dbus-daemon:dbus-daemon busctl:systemd"
 )
 

@@ -107,12 +107,11 @@ pub async fn keep(server: Arc<Server>, address: String, link: Option<BusLink>) {
         tokio::select! {
             () = link.gone() => {
                 tracing::warn!(address, "the message bus has gone; trying to come back");
+                server.set_named(false);
                 link = come_back(&server, &address).await;
             }
-            changed = quiet.changed() => {
-                if changed.is_err() {
-                    return;
-                }
+            // Without the supervisor nobody asks for quiet any more.
+            Ok(()) = quiet.changed() => {
                 if *quiet.borrow_and_update() {
                     link.release().await;
                     server.set_named(false);
@@ -132,6 +131,7 @@ async fn come_back(server: &Arc<Server>, address: &str) -> BusLink {
         match once(server, address).await {
             Ok(link) => {
                 tracing::info!(address, "on the message bus again");
+                server.set_named(true);
                 return link;
             }
             Err(error) => tracing::debug!(%error, "not back on the message bus yet"),

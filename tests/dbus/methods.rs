@@ -156,7 +156,6 @@ async fn methods_of_the_contract_that_wait_for_their_time_say_so() {
         failure(&c, OBJECT, MANAGER, "Report", &(none(),)).await,
         failure(&c, OBJECT, MANAGER, "Drain", &("why", none())).await,
         failure(&c, OBJECT, MANAGER, "Resume", &(none(),)).await,
-        failure(&c, OBJECT, MANAGER, "Reload", &(none(),)).await,
         failure(&c, OBJECT, MANAGER, "GetMetrics", &()).await,
         failure(&c, A_PATH, WORKER, "Send", &("{}", none())).await,
     ];
