@@ -253,6 +253,8 @@ mod tests {
             }],
             lock: 20,
             socket: 21,
+            socket_passed: true,
+            socket_path: Some("/run/musterd.sock".into()),
             image: 22,
             peers: vec![PeerState { fd: 23, fds: true }],
             tree: Ok("/sys/fs/cgroup".into()),

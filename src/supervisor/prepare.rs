@@ -260,6 +260,7 @@ fn descriptors(prepared: &mut Prepared, job: &mut Job) -> Result<Vec<(OwnedFd, i
     Ok(fds)
 }
 
+#[allow(clippy::needless_update, reason = "tests have one field more")]
 fn image(job: &Job, runtime: &Path, fds: Vec<(OwnedFd, i32)>) -> Result<Image, StartFault> {
     let c = |text: &OsStr| {
         CString::new(text.as_bytes())

@@ -168,24 +168,27 @@ fn no_new_privs() -> io::Result<bool> {
 pub fn as_file_owner<T>(uid: u32, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let mine = rustix::process::geteuid().as_raw();
     // The change takes the process's dumpable attribute away, which belongs to all threads.
-    // SAFETY: no pointers, for all of these; setfsuid answers the id before, and cannot fail.
+    // SAFETY: no pointers.
     let dumpable = unsafe { libc::prctl(libc::PR_GET_DUMPABLE, 0, 0, 0, 0) };
-    let taken = unsafe {
-        libc::syscall(libc::SYS_setfsuid, uid);
-        libc::syscall(libc::SYS_setfsuid, u32::MAX)
-    };
-    let result = if u32::try_from(taken) == Ok(uid) {
+    set_file_owner(uid);
+    // An id that is none changes nothing; the answer is the one in force.
+    let result = if u32::try_from(set_file_owner(u32::MAX)) == Ok(uid) {
         work()
     } else {
         Err(io::Error::from_raw_os_error(libc::EPERM))
     };
-    unsafe {
-        libc::syscall(libc::SYS_setfsuid, mine);
-        if dumpable == 1 {
-            libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
-        }
+    set_file_owner(mine);
+    if dumpable == 1 {
+        // SAFETY: no pointers.
+        unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
     }
     result
+}
+
+/// setfsuid(2): of this thread only, and it cannot fail. Answers the id before.
+fn set_file_owner(uid: u32) -> libc::c_long {
+    // SAFETY: no pointers.
+    unsafe { libc::syscall(libc::SYS_setfsuid, uid) }
 }
 
 /// Orphaned descendants come to this process instead of to init (`PR_SET_CHILD_SUBREAPER`).

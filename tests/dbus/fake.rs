@@ -213,7 +213,7 @@ fn answer(seen: &mut Seen, command: Command) {
     };
     match command {
         Command::Reload(by, to) => reply!(by, to, "reload".into(), Ok(2)),
-        Command::BusQuiet => {}
+        Command::BusQuiet | Command::Stop => {}
         Command::Outside(_, _, reply) => {
             let _ = reply.send(Ok(Vec::new()));
         }
