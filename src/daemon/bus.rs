@@ -1,6 +1,7 @@
 //! Which message bus the daemon serves, and what is made of its absence.
 
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,8 +52,8 @@ pub(super) async fn take_name(server: &Arc<Server>, bus: Bus, resumed: bool) -> 
     };
     let path = address.strip_prefix("unix:path=");
     let patience = match path {
-        // No bus at all is nothing to wait for.
-        Some(path) if !must && !Path::new(path).exists() => Duration::ZERO,
+        // No bus at all is nothing to wait for. One that is only slow listens already.
+        Some(path) if !must && UnixStream::connect(path).is_err() => Duration::ZERO,
         _ => bus::PATIENCE,
     };
     match bus::connect(server, &address, patience).await {

@@ -172,7 +172,7 @@ no_bus() {
     fresh
     inside systemctl stop dbus.socket dbus.service
     as anna musterctl --socket /run/musterd.sock list >/dev/null
-    inside systemctl is-active musterd.service
+    until_true 5 is_active musterd.service
     inside systemctl start dbus.socket dbus.service
     owned() { inside busctl --system list --acquired --no-legend | grep -q '^org.muster1 '; }
     until_true 45 owned
