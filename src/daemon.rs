@@ -235,11 +235,19 @@ fn ground(
     private_dir(&state_dir, me)?;
     private_dir(&state_dir.join("output"), me)?;
     private_dir(&runtime_dir, me)?;
-    let store = Arc::new(Store::open(&state_dir)?);
-    let lock = match &before {
-        Some(before) => StateLock::handed_over(taken(before.lock)?),
-        None => acquire(&state_dir).map_err(|e| lock_fault(e, &state_dir))?,
+    // A start may only touch the directory under its lock: another daemon may be at work in it.
+    // Where the lock came with the execution, what can fail is done before it is taken over.
+    let (lock, store) = match &before {
+        Some(before) => {
+            let store = Store::open(&state_dir)?;
+            (StateLock::handed_over(taken(before.lock)?), store)
+        }
+        None => {
+            let lock = acquire(&state_dir).map_err(|e| lock_fault(e, &state_dir))?;
+            (lock, Store::open(&state_dir)?)
+        }
     };
+    let store = Arc::new(store);
     privilege::become_subreaper()
         .map_err(|e| Fault::Other(format!("cannot become a subreaper: {e}")))?;
     let raised = privilege::raise_nofile();
