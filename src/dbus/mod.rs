@@ -125,7 +125,9 @@ impl Server {
         while calm < CALM_LOOKS {
             tokio::time::sleep(LOOK).await;
             let named = self.named.load(Ordering::SeqCst);
-            let quiet = !named && self.open_calls() == 0 && self.hub.is_quiet();
+            // A peer that is still saying who it is cannot be handed over.
+            let known = self.peers.count() == self.hub.peer_count();
+            let quiet = !named && known && self.open_calls() == 0 && self.hub.is_quiet();
             calm = if quiet { calm + 1 } else { 0 };
         }
         self.hub.peers()

@@ -103,6 +103,16 @@ impl Hub {
         })
     }
 
+    /// How many of them are peers.
+    pub fn peer_count(&self) -> usize {
+        let listeners = self.lock();
+        listeners
+            .all
+            .values()
+            .filter(|listener| matches!(&*listener.link, Link::Peer { .. }))
+            .count()
+    }
+
     /// The sockets of all peers that are between two messages, and whether descriptors may be
     /// sent to them.
     pub fn peers(&self) -> Vec<(OwnedFd, bool)> {
