@@ -230,6 +230,7 @@ fn ground(
         state_dir,
         runtime_dir,
         me,
+        system: !is_user(options),
         idle_exit: (!idle.is_zero()).then_some(idle),
         nofile: Some((nofile.soft, nofile.hard)),
         generation: 1,

@@ -16,6 +16,7 @@ pub mod errors;
 mod kind;
 mod manager;
 mod peer;
+pub mod polkit;
 mod properties;
 mod replies;
 mod signals;
@@ -34,6 +35,7 @@ use crate::worker::WorkerId;
 pub use auth::{Authority, NoPolkit};
 pub use bus::{BusError, BusLink};
 pub use peer::Limits;
+pub use polkit::Polkit;
 
 /// Bus name.
 pub const BUS_NAME: &str = "org.muster1";

@@ -73,8 +73,7 @@ async fn worker_nodes(call: &Call<'_>) -> Result<Vec<String>, Failure> {
         limit: NODES_MAX,
         ..ListFilter::default()
     };
-    let ask = |caller| call.handle().list(caller, filter.clone());
-    let rows = call.ask(ask).await?;
+    let rows = super::manager::rows(call, filter).await?;
     Ok(rows.iter().map(|row| row.id.to_string()).collect())
 }
 
@@ -112,7 +111,7 @@ async fn source(call: &Call<'_>, object: Object) -> Result<Source, Failure> {
 /// The one view all properties of a worker are made from; no row, no object.
 async fn view(call: &Call<'_>, id: WorkerId) -> Result<Source, Failure> {
     let ask = |caller| call.handle().view(caller, id.to_string());
-    match call.ask(ask).await {
+    match call.ask_to_see(ask).await {
         Ok(view) => Ok(Source::Worker(view)),
         Err(failure) if failure.code == Code::NoSuchWorker => Err(Failure::new(
             Code::UnknownObject,

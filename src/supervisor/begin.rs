@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use super::admission::{Caps, Load, admit};
 use super::children::Child;
-use super::handle::{Caller, Change, Reply, Spawned, Stdio};
+use super::handle::{Caller, Change, Reply, Right, Spawned, Stdio};
 use super::ladder::Plan;
 use super::prepare::{Prepared, prepare};
 use super::refused::Refused;
@@ -118,6 +118,7 @@ impl Supervisor {
 
     /// Admission, and the row if it is taken.
     fn take(&mut self, by: &Caller, spec: &Spec, now: Now) -> Result<Row, Refused> {
+        self.allow(by, Right::Spawn)?;
         spec.check()?;
         let owner = self.owner_of(by, spec)?;
         let parent = by.pid.and_then(|pid| self.worker_of_process(pid));
@@ -169,8 +170,8 @@ impl Supervisor {
             Some(uid) if by.uid != 0 && uid != by.uid => Err(Refused::NotAuthorised(
                 "only root may start a worker for another uid",
             )),
-            // A private daemon has no rights but its own user's.
-            _ if me.uid != 0 => Ok(me),
+            // A user's daemon has no rights but its own user's.
+            _ if !self.set.system && me.uid != 0 => Ok(me),
             Some(uid) if uid != by.uid => Ok(Owner { uid, gid: uid }),
             _ => Ok(Owner {
                 uid: by.uid,

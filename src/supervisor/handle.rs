@@ -397,6 +397,7 @@ pub enum Command {
     View(Caller, String, Reply<Box<WorkerView>>),
     Outside(Caller, String, Reply<Vec<Outsider>>),
     Service(oneshot::Sender<ServiceView>),
+    Allowed(Caller, Right, Reply<()>),
     Cancel(Caller, String, String, CancelOptions, Reply<CancelReply>),
     Wait(Caller, String, Reply<Ended>),
     Kill(Caller, String, Whom, i32, Reply<()>),
@@ -532,6 +533,11 @@ impl Handle {
             .await
             .map_err(|_| Refused::ShuttingDown)?;
         answer.await.map_err(|_| Refused::ShuttingDown)
+    }
+
+    /// Is nothing more needed for this? Else [`Refused::NeedsRight`].
+    pub async fn allowed(&self, by: Caller, right: Right) -> Result<(), Refused> {
+        self.ask(|r| Command::Allowed(by, right, r)).await
     }
 
     /// Begins a ladder. Answers when it has begun and `stopping` is on disk.

@@ -70,6 +70,8 @@ pub struct Settings {
     pub socket: PathBuf,
     /// Our own ids.
     pub me: Owner,
+    /// The system instance: workers run as who asks for them. A user's runs all as itself.
+    pub system: bool,
     /// Leave after so much idleness; `None` to stay.
     pub idle_exit: Option<Duration>,
     /// Descriptor limit that workers get back.
