@@ -18,9 +18,9 @@ use std::time::Duration;
 use clap::Parser;
 
 use crate::config::{Cgroup, Config, Paths};
-use crate::dbus::{Limits, NoPolkit, Server, bus};
+use crate::dbus::{Authority, Limits, NoPolkit, Polkit, Server, bus};
 use crate::error::{Fault, exit};
-use crate::log::{Log, Target, id};
+use crate::log::{Control, Log, Target, id};
 use crate::places::{self, Real};
 use crate::registry::Registry;
 use crate::registry::store::Store;
@@ -153,7 +153,7 @@ fn try_run(options: &Options, guardian: Option<DaemonSide>) -> Result<(), Fault>
     let ground = ground(options, config, guardian.as_ref())?;
     let (forker, jobs) = forker(slots, ground.set.config.workers.spawn_timeout)
         .map_err(|e| Fault::Other(format!("cannot prepare to fork: {e}")))?;
-    let result = serve(options.clone(), ground, forker, jobs, ready);
+    let result = serve(options.clone(), ground, forker, jobs, ready, log.control());
     drop(log);
     result
 }
@@ -390,12 +390,13 @@ fn serve(
     forker: Forker,
     jobs: Jobs,
     ready: Option<OwnedFd>,
+    log: Arc<Control>,
 ) -> Result<(), Fault> {
     let stop = forker.clone();
     let thread = std::thread::Builder::new()
         .name("loop".to_owned())
         .spawn(move || {
-            let result = run_loop(&options, ground, forker, ready);
+            let result = run_loop(&options, ground, forker, ready, log);
             stop.stop();
             result
         })
@@ -411,6 +412,7 @@ fn run_loop(
     ground: Ground,
     forker: Forker,
     ready: Option<OwnedFd>,
+    log: Arc<Control>,
 ) -> Result<(), Fault> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -418,7 +420,7 @@ fn run_loop(
         .thread_keep_alive(Duration::from_secs(2))
         .build()
         .map_err(|e| Fault::Other(format!("cannot start the runtime: {e}")))?;
-    let result = runtime.block_on(run_service(options, ground, forker, ready));
+    let result = runtime.block_on(run_service(options, ground, forker, ready, log));
     // A probe that hangs on a dead mount must not keep the service from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));
     result
@@ -429,6 +431,7 @@ async fn run_service(
     mut ground: Ground,
     forker: Forker,
     ready: Option<OwnedFd>,
+    log: Arc<Control>,
 ) -> Result<(), Fault> {
     let io =
         |what: &'static str| move |e: std::io::Error| Fault::Other(format!("cannot {what}: {e}"));
@@ -439,7 +442,7 @@ async fn run_service(
     }
     let writer = Writer::start(Arc::clone(&ground.store)).map_err(io("start the writer"))?;
     let socket = ground.set.socket.clone();
-    let only_uid = (ground.set.me.uid != 0 || options.embedded).then_some(ground.set.me.uid);
+    let only_uid = is_user(options).then_some(ground.set.me.uid);
     let limits = Limits {
         connections_per_owner: ground.set.config.limits.max_connections_per_owner as usize,
         only_uid,
@@ -460,7 +463,12 @@ async fn run_service(
     let (supervisor, handle) =
         Supervisor::new(ground.set, parts).map_err(io("start the supervisor"))?;
     let running = tokio::spawn(supervisor.run());
-    let server = Server::new(handle, Arc::new(NoPolkit), limits);
+    let authority: Arc<dyn Authority> = if is_user(options) {
+        Arc::new(NoPolkit)
+    } else {
+        Arc::new(Polkit::default())
+    };
+    let server = Server::new(handle, authority, log, limits);
     let listener = bind(&socket)?;
     tokio::spawn(Arc::clone(&server).serve_socket(listener));
     if let Some(address) = &options.address {

@@ -6,10 +6,11 @@ use zbus::message::Header;
 
 use super::auth::{Answer, Credentials, Subject};
 use super::contract::{
-    INTROSPECTABLE_INTERFACE, Interface, MANAGER_INTERFACE, PEER_INTERFACE, PROPERTIES_INTERFACE,
-    WORKER_INTERFACE,
+    INTROSPECTABLE_INTERFACE, Interface, LOG_CONTROL_INTERFACE, MANAGER_INTERFACE, PEER_INTERFACE,
+    PROPERTIES_INTERFACE, WORKER_INTERFACE,
 };
 use super::errors::{Code, Failure};
+use super::log_control::LOG_OBJECT;
 use super::{OBJECT, Server, WORKER_PREFIX, manager, standard, worker};
 use crate::supervisor::handle::{Caller, Handle, Right};
 use crate::supervisor::refused::Refused;
@@ -18,22 +19,26 @@ use crate::worker::WorkerId;
 /// An object of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Object {
-    /// `/` or `/org`: only leads further; with the next element of the path.
-    Above(&'static str),
+    /// `/`, `/org`, `/org/freedesktop`: only leads further; with the next elements.
+    Above(&'static [&'static str]),
     /// `/org/muster1`.
     Manager,
     /// `/org/muster1/worker`: parent of the workers.
     Workers,
     /// A worker, which may be gone.
     Worker(WorkerId),
+    /// `/org/freedesktop/LogControl1`.
+    Log,
 }
 
 impl Object {
     /// The object at `path`.
     pub fn at(path: &str) -> Option<Self> {
         match path {
-            "/" => Some(Object::Above("org")),
-            "/org" => Some(Object::Above("muster1")),
+            "/" => Some(Object::Above(&["org"])),
+            "/org" => Some(Object::Above(&["freedesktop", "muster1"])),
+            "/org/freedesktop" => Some(Object::Above(&["LogControl1"])),
+            LOG_OBJECT => Some(Object::Log),
             OBJECT => Some(Object::Manager),
             "/org/muster1/worker" => Some(Object::Workers),
             _ => {
@@ -47,6 +52,12 @@ impl Object {
     pub fn interfaces(self) -> &'static [&'static Interface] {
         match self {
             Object::Above(_) | Object::Workers => &[&INTROSPECTABLE_INTERFACE, &PEER_INTERFACE],
+            Object::Log => &[
+                &LOG_CONTROL_INTERFACE,
+                &PROPERTIES_INTERFACE,
+                &INTROSPECTABLE_INTERFACE,
+                &PEER_INTERFACE,
+            ],
             Object::Manager => &[
                 &MANAGER_INTERFACE,
                 &PROPERTIES_INTERFACE,

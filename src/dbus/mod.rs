@@ -14,6 +14,7 @@ pub mod dict;
 mod dispatch;
 pub mod errors;
 mod kind;
+pub mod log_control;
 mod manager;
 mod peer;
 pub mod polkit;
@@ -34,6 +35,7 @@ use crate::worker::WorkerId;
 
 pub use auth::{Authority, NoPolkit};
 pub use bus::{BusError, BusLink};
+pub use log_control::LogControl;
 pub use peer::Limits;
 pub use polkit::Polkit;
 
@@ -59,6 +61,7 @@ pub fn object_path(id: WorkerId) -> ObjectPath<'static> {
 pub struct Server {
     handle: Handle,
     authority: Arc<dyn Authority>,
+    log: Arc<dyn LogControl>,
     limits: Limits,
     guid: OwnedGuid,
     hub: Arc<signals::Hub>,
@@ -67,12 +70,18 @@ pub struct Server {
 
 impl Server {
     /// Serves nobody yet. Must be called within the runtime: signals are sent from a task.
-    pub fn new(handle: Handle, authority: Arc<dyn Authority>, limits: Limits) -> Arc<Self> {
+    pub fn new(
+        handle: Handle,
+        authority: Arc<dyn Authority>,
+        log: Arc<dyn LogControl>,
+        limits: Limits,
+    ) -> Arc<Self> {
         let hub = Arc::new(signals::Hub::default());
         tokio::spawn(signals::run(handle.clone(), hub.clone()));
         Arc::new(Self {
             handle,
             authority,
+            log,
             limits,
             guid: zbus::Guid::generate().into(),
             hub,

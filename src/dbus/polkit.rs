@@ -128,7 +128,13 @@ impl Polkit {
     async fn prepare(
         &self,
         subject: &Subject,
-    ) -> Result<(Connection, (&'static str, HashMap<&'static str, Variant<'static>>)), String> {
+    ) -> Result<
+        (
+            Connection,
+            (&'static str, HashMap<&'static str, Variant<'static>>),
+        ),
+        String,
+    > {
         match subject {
             // On the caller's own bus: the name would mean somebody else on another one.
             Subject::Bus { connection, name } => {

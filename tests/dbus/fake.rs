@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use musterd::config::LogLevel;
 use musterd::dbus::client::Client;
-use musterd::dbus::{Limits, NoPolkit, Server};
+use musterd::dbus::{Limits, LogControl, NoPolkit, Server};
 use musterd::gc::report::{Action, Report, ReportRow};
 use musterd::supervisor::handle::{
     Caller, CancelReply, CancelState, Change, Command, Ended, Handle, ServiceView, Spawned, Stdio,
@@ -35,6 +36,25 @@ pub struct Fake {
     pub server: Arc<Server>,
     pub changes: broadcast::Sender<Change>,
     pub seen: Arc<Mutex<Seen>>,
+    pub log: Arc<FakeLog>,
+}
+
+/// A log that only remembers its level.
+#[derive(Debug)]
+pub struct FakeLog(pub Mutex<LogLevel>);
+
+impl LogControl for FakeLog {
+    fn level(&self) -> LogLevel {
+        *self.0.lock().unwrap()
+    }
+
+    fn set_level(&self, level: LogLevel) {
+        *self.0.lock().unwrap() = level;
+    }
+
+    fn to_journal(&self) -> bool {
+        true
+    }
 }
 
 pub fn id(text: &str) -> WorkerId {
@@ -141,6 +161,7 @@ impl Fake {
         let (changes, _) = broadcast::channel(1024);
         let seen = Arc::new(Mutex::new(Seen::default()));
         let handle = Handle::new(commands, changes.clone(), Arc::default());
+        let log = Arc::new(FakeLog(Mutex::new(LogLevel::Info)));
         let notes = seen.clone();
         tokio::spawn(async move {
             while let Some(command) = inbox.recv().await {
@@ -153,9 +174,10 @@ impl Fake {
             }
         });
         Self {
-            server: Server::new(handle, Arc::new(NoPolkit), limits),
+            server: Server::new(handle, Arc::new(NoPolkit), log.clone(), limits),
             changes,
             seen,
+            log,
         }
     }
 
