@@ -42,6 +42,9 @@ const SYSTEM_STATE: &str = "/var/lib/musterd";
 /// Runtime directory of the system instance.
 const SYSTEM_RUNTIME: &str = "/run/musterd";
 
+/// What callers get to take the last answers when the service ends.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
 /// What a disk gets to take the last changes when the service ends.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
@@ -483,6 +486,7 @@ async fn run_service(
     let stopped = running
         .await
         .map_err(|e| Fault::Other(format!("the supervisor died: {e}")))?;
+    server.answered(LAST_ANSWERS).await;
     let _ = std::fs::remove_file(&socket);
     let stop = tokio::task::spawn_blocking(move || writer.stop());
     let _ = tokio::time::timeout(LAST_WRITES, stop).await;

@@ -39,6 +39,8 @@ pub async fn answer(call: &Call<'_>, member: &str) -> Result<Message, Failure> {
         "Hold" => hold(call).await,
         "Forget" => forget(call).await,
         "Restore" => restore(call).await,
+        "Drain" => drain(call).await,
+        "Resume" => resume(call).await,
         _ => Err(not_yet(member)),
     }
 }
@@ -242,4 +244,18 @@ async fn restore(call: &Call<'_>) -> Result<Message, Failure> {
     let ask = |caller| call.handle().restore(caller, worker.clone());
     let id = call.ask(ask).await?;
     call.reply(&object_path(id))
+}
+
+async fn drain(call: &Call<'_>) -> Result<Message, Failure> {
+    let (reason, options): (String, Received) = call.arguments()?;
+    let options = convert::drain_from_dict(options)?;
+    let ask = |caller| call.handle().drain(caller, reason.clone(), options);
+    call.ask(ask).await?;
+    call.reply(&())
+}
+
+async fn resume(call: &Call<'_>) -> Result<Message, Failure> {
+    Dict::checked("Resume", call.arguments()?, NO_KEYS)?;
+    call.ask(|caller| call.handle().resume(caller)).await?;
+    call.reply(&())
 }

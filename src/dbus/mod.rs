@@ -27,6 +27,7 @@ mod standard;
 mod worker;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use zbus::{ObjectPath, OwnedGuid};
 
@@ -108,6 +109,14 @@ impl Server {
     /// Accepted peer connections.
     pub fn connections(&self) -> usize {
         self.peers.count()
+    }
+
+    /// Returns when every call has been answered, or after `limit`.
+    pub async fn answered(&self, limit: Duration) {
+        let end = tokio::time::Instant::now() + limit;
+        while self.open_calls() > 0 && tokio::time::Instant::now() < end {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// Calls that are not answered yet.

@@ -166,6 +166,15 @@ pub struct ReapOptions {
     pub after: Option<WorkerId>,
 }
 
+/// Options of a drain. Without any, all workers are ended and the service stays.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DrainOptions {
+    /// Let the workers finish instead of ending them.
+    pub wait: bool,
+    /// The service ends once they have.
+    pub exit: bool,
+}
+
 /// What a living worker uses, where its leaf can tell; not in lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Usage {
@@ -406,6 +415,8 @@ pub enum Command {
     Hold(Caller, String, bool, Reply<()>),
     Forget(Caller, String, bool, Reply<()>),
     Restore(Caller, String, Reply<WorkerId>),
+    Drain(Caller, String, DrainOptions, Reply<()>),
+    Resume(Caller, Reply<()>),
 }
 
 /// Where an answer goes.
@@ -592,5 +603,21 @@ impl Handle {
     /// Brings a reaped or forgotten row back.
     pub async fn restore(&self, by: Caller, worker: String) -> Result<WorkerId, Refused> {
         self.ask(|r| Command::Restore(by, worker, r)).await
+    }
+
+    /// Closes admission until [`Handle::resume`]. Answers when it is closed and, unless they are
+    /// let finish, every ladder has begun.
+    pub async fn drain(
+        &self,
+        by: Caller,
+        reason: String,
+        how: DrainOptions,
+    ) -> Result<(), Refused> {
+        self.ask(|r| Command::Drain(by, reason, how, r)).await
+    }
+
+    /// Opens admission again.
+    pub async fn resume(&self, by: Caller) -> Result<(), Refused> {
+        self.ask(|r| Command::Resume(by, r)).await
     }
 }

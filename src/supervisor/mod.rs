@@ -12,6 +12,7 @@ mod begin;
 pub mod children;
 pub mod containment;
 mod deadlines;
+mod drain;
 mod ending;
 pub mod handle;
 pub mod handover;
@@ -45,11 +46,10 @@ use crate::config::Config;
 use crate::registry::Registry;
 use crate::registry::store::Store;
 use crate::registry::writer::Writer;
-use crate::service_event;
 use crate::sys::cgroup::{Leaf, Tree};
 use crate::sys::clock;
 use crate::sys::spawn::Forker;
-use crate::worker::{Mono, NodeId, Now, Outcome, Owner, Timestamp, WorkerId};
+use crate::worker::{NodeId, Now, Outcome, Owner, Timestamp, WorkerId};
 
 use children::{Children, Ready};
 use deadlines::Deadlines;
@@ -124,12 +124,6 @@ struct Starting {
     waiters: Vec<saving::Waiter>,
 }
 
-/// A stop of the whole service.
-#[derive(Debug)]
-struct Drain {
-    until: Mono,
-}
-
 /// Counters since the start.
 #[derive(Debug, Default)]
 struct Counters {
@@ -180,7 +174,7 @@ pub struct Supervisor {
     stale_leaves: Vec<(Leaf, u32)>,
     strangers: strangers::State,
     sweeps: sweep::State,
-    drain: Option<Drain>,
+    drain: Option<drain::Drain>,
     started: Timestamp,
     last_reap: Option<Timestamp>,
     quarantined: u32,
@@ -362,46 +356,6 @@ impl Supervisor {
                 Key::Drain => {}
             }
         }
-    }
-
-    /// SIGTERM: closes admission for good and ends all; the second one forces.
-    fn stop(&mut self, now: Now) {
-        let forced = self.drain.is_some();
-        let until = match &self.drain {
-            Some(drain) => drain.until,
-            None => now.mono.plus(self.set.config.ladder.drain_timeout),
-        };
-        self.drain = Some(Drain { until });
-        self.timers.set(Key::Drain, Some(until));
-        let workers = self.children.len();
-        service_event!(
-            INFO,
-            crate::log::id::STOPPING,
-            "stopping: ending {workers} workers"
-        );
-        for node in self.children.nodes() {
-            let by = self.set.me.uid;
-            self.cancel_node(node, by, "the service is stopping", forced);
-        }
-        for starting in self.starting.values_mut() {
-            starting.cancel = Some(forced);
-        }
-        let _ = self.changes.send(Change::Service);
-    }
-
-    fn is_over(&mut self, now: Now) -> Option<Stopped> {
-        let Some(drain) = &self.drain else {
-            return self.is_idle(now).then_some(Stopped::Idle);
-        };
-        if self.children.is_empty() && self.starting.is_empty() {
-            return Some(Stopped::Drained);
-        }
-        if now.mono < drain.until {
-            return None;
-        }
-        let left = self.children.len() + self.starting.len();
-        self.abandon(now);
-        Some(Stopped::Abandoned(u32::try_from(left).unwrap_or(u32::MAX)))
     }
 
     fn is_idle(&self, now: Now) -> bool {

@@ -46,6 +46,10 @@ impl Supervisor {
             Command::Hold(by, worker, held, reply) => self.hold(&by, &worker, held, reply),
             Command::Forget(by, worker, force, reply) => self.forget(&by, &worker, force, reply),
             Command::Restore(by, worker, reply) => self.restore(&by, worker, reply),
+            Command::Drain(by, reason, how, reply) => {
+                answer(reply, self.drain_verb(&by, &reason, how));
+            }
+            Command::Resume(by, reply) => answer(reply, self.resume_verb(&by)),
         }
     }
 

@@ -316,6 +316,10 @@ fn answer(seen: &mut Seen, command: Command) {
         Command::Forget(by, worker, force, to) => {
             reply!(by, to, format!("forget {worker} {force}"), Ok(()))
         }
+        Command::Drain(by, reason, options, to) => {
+            reply!(by, to, format!("drain {reason} {options:?}"), Ok(()))
+        }
+        Command::Resume(by, to) => reply!(by, to, "resume".into(), Ok(())),
         Command::Restore(by, worker, to) => {
             reply!(by, to, format!("restore {worker}"), named(&worker))
         }
