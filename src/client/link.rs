@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::agent::Agent;
 use super::args::Global;
 use super::exit::{Asking, Code, Failure, code_of};
 use super::find::{self, Place, Step, Whose};
@@ -34,6 +35,7 @@ fn own_uid() -> u32 {
 pub struct Daemon {
     client: RefCell<Client>,
     global: Global,
+    agent: RefCell<Option<Agent>>,
 }
 
 /// Why a place gave no connection.
@@ -54,6 +56,7 @@ impl Daemon {
         Ok(Self {
             client: RefCell::new(client),
             global: global.clone(),
+            agent: RefCell::default(),
         })
     }
 
@@ -79,6 +82,12 @@ impl Daemon {
                 (CallError::Refused { code, .. }, _) if *code == errors::Code::Reloading => {
                     reloading.get_or_insert(now);
                 }
+                // A denial may have been for want of somebody to ask for the password.
+                (CallError::Refused { code, .. }, _)
+                    if *code == errors::Code::AccessDenied && self.can_ask_now() =>
+                {
+                    continue;
+                }
                 (CallError::Unreachable(_), Some(_)) => {
                     if let Ok(client) = connect(&self.global).await {
                         self.client.replace(client);
@@ -88,6 +97,18 @@ impl Daemon {
             }
             tokio::time::sleep(PAUSE).await;
         }
+    }
+}
+
+impl Daemon {
+    /// Starts polkit's agent, once. False if there is none to start.
+    fn can_ask_now(&self) -> bool {
+        let mut agent = self.agent.borrow_mut();
+        if agent.is_some() || self.global.no_ask_password || own_uid() == 0 {
+            return false;
+        }
+        *agent = Agent::start();
+        agent.is_some()
     }
 }
 
@@ -104,6 +125,11 @@ pub fn failure(error: CallError, asking: Asking) -> Failure {
 }
 
 async fn connect(global: &Global) -> Result<Client, Failure> {
+    let client = connect_somewhere(global).await?;
+    Ok(client.interactive(!global.no_ask_password))
+}
+
+async fn connect_somewhere(global: &Global) -> Result<Client, Failure> {
     let mut last = String::from("no daemon was looked for");
     for Step { place, or_next } in find::plan(global, &Real)? {
         match try_place(&place, global.quiet).await {

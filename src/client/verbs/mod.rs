@@ -8,8 +8,10 @@ mod monitor;
 mod reap;
 mod report;
 mod run;
+mod service;
 mod show;
 mod status;
+mod tree;
 mod wait;
 
 use std::rc::Rc;
@@ -55,6 +57,10 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
             Ok(each(&daemon, &args.workers, forget).await)
         }
         Verb::Restore(args) => Ok(restore(&daemon, &args, out).await),
+        Verb::Tree(args) => tree::run(&daemon, global, &args, out).await,
+        Verb::Drain(args) => service::drain(&daemon, &args, out).await,
+        Verb::Resume => service::resume(&daemon, out).await,
+        Verb::LogLevel(args) => service::log_level(&daemon, &args, out).await,
         Verb::CheckConfig(_) | Verb::Version => Ok(Code::DONE),
     }
 }
