@@ -26,6 +26,7 @@ use crate::registry::Registry;
 use crate::registry::store::Store;
 use crate::registry::writer::Writer;
 use crate::service_event;
+use crate::supervisor::output::journal_for;
 use crate::supervisor::reconcile::reconcile;
 use crate::supervisor::signals::Signals;
 use crate::supervisor::{Parts, Settings, Stopped, Supervisor};
@@ -153,7 +154,10 @@ fn try_run(options: &Options, guardian: Option<DaemonSide>) -> Result<(), Fault>
     let config = load_config(options)?;
     let log = Log::start(options.log, config.log.level)
         .map_err(|e| Fault::Other(format!("cannot start the log: {e}")))?;
-    let ground = ground(options, config, guardian.as_ref())?;
+    let mut ground = ground(options, config, guardian.as_ref())?;
+    let output = ground.set.config.workers.output;
+    let logs_there = !options.embedded && log.control().to_journal();
+    ground.set.journal = journal_for(output, logs_there);
     let (forker, jobs) = forker(slots, ground.set.config.workers.spawn_timeout)
         .map_err(|e| Fault::Other(format!("cannot prepare to fork: {e}")))?;
     let result = serve(options.clone(), ground, forker, jobs, ready, log.control());
@@ -234,6 +238,7 @@ fn ground(
         runtime_dir,
         me,
         system: !is_user(options),
+        journal: None,
         idle_exit: (!idle.is_zero()).then_some(idle),
         nofile: Some((nofile.soft, nofile.hard)),
         generation: 1,

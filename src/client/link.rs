@@ -60,6 +60,11 @@ impl Daemon {
         })
     }
 
+    /// Is it on another machine, whose files and journal are out of reach here?
+    pub fn is_remote(&self) -> bool {
+        self.global.host.is_some() || self.global.machine.is_some()
+    }
+
     /// The typed client.
     pub fn client(&self) -> Client {
         self.client.borrow().clone()

@@ -84,6 +84,7 @@ pub struct Worker {
     pub leftovers: Leftovers,
     pub unenforced: Vec<String>,
     pub output: Option<String>,
+    pub journal: bool,
     pub output_dropped: u64,
     pub read_only: Option<String>,
 }

@@ -313,7 +313,11 @@ impl Supervisor {
             row.worktree_mount = prepared.worktree_mount;
             row.runtime_dir = prepared.runtime_dir;
             row.output = prepared.output;
+            row.journal = prepared.journal;
         });
+        if let Some(streams) = self.journal_streams.as_mut().filter(|_| prepared.journal) {
+            streams.insert(node);
+        }
         self.save_lazily(id, now);
         self.counters.spawned += 1;
         self.schedule_output(now);

@@ -283,6 +283,8 @@ pub struct WorkerView {
     pub usage: Option<Usage>,
     /// Output file, where output goes to one.
     pub output: Option<PathBuf>,
+    /// Output goes to the journal, under the identifier `muster-ID`.
+    pub journal: bool,
     /// Bytes punched out of the output file.
     pub output_dropped: u64,
     /// Why the row is read-only, if it is (written by a newer version).

@@ -21,7 +21,7 @@ mod hook;
 mod journal;
 pub mod ladder;
 pub mod liveness;
-mod output;
+pub mod output;
 pub mod outside;
 mod prepare;
 pub mod reconcile;
@@ -72,6 +72,8 @@ pub struct Settings {
     pub me: Owner,
     /// The system instance: workers run as who asks for them. A user's runs all as itself.
     pub system: bool,
+    /// journald's socket for workers' output; `None` for files.
+    pub journal: Option<PathBuf>,
     /// Leave after so much idleness; `None` to stay.
     pub idle_exit: Option<Duration>,
     /// Descriptor limit that workers get back.
@@ -172,6 +174,7 @@ pub struct Supervisor {
     hooks: HashMap<NodeId, hook::Hook>,
     deadlines: Deadlines,
     stale_leaves: Vec<(Leaf, u32)>,
+    journal_streams: Option<HashSet<NodeId>>,
     strangers: strangers::State,
     sweeps: sweep::State,
     drain: Option<drain::Drain>,
@@ -232,6 +235,7 @@ impl Supervisor {
             hooks: HashMap::new(),
             deadlines: Deadlines::new()?,
             stale_leaves: Vec::new(),
+            journal_streams: None,
             strangers: strangers::State::default(),
             sweeps: sweep::State::default(),
             drain: None,

@@ -9,6 +9,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod fdslots;
 pub mod guardian;
+pub mod journal;
 pub mod lock;
 #[allow(unsafe_code)]
 pub mod pdeathsig;

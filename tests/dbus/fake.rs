@@ -116,6 +116,7 @@ pub fn view(id: WorkerId) -> WorkerView {
         usage: None,
         unenforced: vec!["memory-max".into()],
         output: None,
+        journal: false,
         output_dropped: 0,
         read_only: None,
         generation: 4,

@@ -2,6 +2,7 @@
 
 mod cancel;
 pub mod check_config;
+mod journal;
 mod list;
 mod logs;
 mod monitor;
@@ -57,7 +58,7 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
             Ok(each(&daemon, &args.workers, forget).await)
         }
         Verb::Restore(args) => Ok(restore(&daemon, &args, out).await),
-        Verb::Tree(args) => tree::run(&daemon, global, &args, out).await,
+        Verb::Tree(args) => tree::run(&daemon, &args, out).await,
         Verb::Drain(args) => service::drain(&daemon, &args, out).await,
         Verb::Resume => service::resume(&daemon, out).await,
         Verb::LogLevel(args) => service::log_level(&daemon, &args, out).await,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::report::{self, Users, count, dot, state};
-use crate::client::args::{Global, TreeArgs};
+use crate::client::args::TreeArgs;
 use crate::client::exit::{Asking, Code, Failure};
 use crate::client::link::{Daemon, failure};
 use crate::client::output::Output;
@@ -33,12 +33,7 @@ struct Forest {
 }
 
 /// Runs the verb.
-pub async fn run(
-    daemon: &Daemon,
-    global: &Global,
-    args: &TreeArgs,
-    out: &mut Output,
-) -> Result<Code, Failure> {
+pub async fn run(daemon: &Daemon, args: &TreeArgs, out: &mut Output) -> Result<Code, Failure> {
     let filter = ListFilter {
         all: args.all,
         ..ListFilter::default()
@@ -48,7 +43,7 @@ pub async fn run(
         .await
         .map_err(|e| failure(e, Asking::Action))?;
     let mut forest = Forest::of(rows.iter().map(report::of_listed).collect());
-    if global.host.is_none() && global.machine.is_none() {
+    if !daemon.is_remote() {
         for worker in forest.workers.values() {
             forest
                 .processes
