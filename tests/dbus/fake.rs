@@ -234,7 +234,7 @@ fn answer(seen: &mut Seen, command: Command) {
             let _ = reply.send(Ok(Vec::new()));
         }
         Command::Allowed(_, _, to) => {
-            let _ = to.send(Ok(()));
+            let _ = to.send(seen.refuse.take().map_or(Ok(()), Err));
         }
         Command::Spawn(by, spec, io, to) => {
             seen.spec = Some((*spec, io));
