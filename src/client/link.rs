@@ -1,7 +1,7 @@
 //! A connection to the daemon that [`super::find`] plans for, and calls that ask again while the
 //! daemon reloads.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -36,6 +36,7 @@ pub struct Daemon {
     client: RefCell<Client>,
     global: Global,
     agent: RefCell<Option<Agent>>,
+    at_system_socket: Cell<bool>,
 }
 
 /// Why a place gave no connection.
@@ -52,8 +53,12 @@ impl Daemon {
     /// # Errors
     /// Code 7, with what was tried last.
     pub async fn connect(global: &Global) -> Result<Self, Failure> {
-        let client = connect(global).await?;
+        let (client, place) = connect_somewhere(global).await?;
+        let client = client.interactive(!global.no_ask_password);
+        let system = Path::new(find::SYSTEM_SOCKET);
+        let at_system_socket = matches!(&place, Place::Socket { path, .. } if path == system);
         Ok(Self {
+            at_system_socket: Cell::new(at_system_socket),
             client: RefCell::new(client),
             global: global.clone(),
             agent: RefCell::default(),
@@ -87,6 +92,12 @@ impl Daemon {
                 (CallError::Refused { code, .. }, _) if *code == errors::Code::Reloading => {
                     reloading.get_or_insert(now);
                 }
+                // Where kernel or polkit are too old to tell who is at a socket, the bus can.
+                (CallError::Refused { code, .. }, _)
+                    if *code == errors::Code::AccessDenied && self.go_to_the_bus().await =>
+                {
+                    continue;
+                }
                 // A denial may have been for want of somebody to ask for the password.
                 (CallError::Refused { code, .. }, _)
                     if *code == errors::Code::AccessDenied && self.can_ask_now() =>
@@ -106,6 +117,21 @@ impl Daemon {
 }
 
 impl Daemon {
+    /// Goes on over the system bus, once, if this is the system's daemon at its socket.
+    async fn go_to_the_bus(&self) -> bool {
+        if !self.at_system_socket.replace(false) || own_uid() == 0 {
+            return false;
+        }
+        match try_place(&Place::SystemBus, true).await {
+            Ok(client) => {
+                let client = client.interactive(!self.global.no_ask_password);
+                self.client.replace(client);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
     /// Starts polkit's agent, once. False if there is none to start.
     fn can_ask_now(&self) -> bool {
         let mut agent = self.agent.borrow_mut();
@@ -130,15 +156,15 @@ pub fn failure(error: CallError, asking: Asking) -> Failure {
 }
 
 async fn connect(global: &Global) -> Result<Client, Failure> {
-    let client = connect_somewhere(global).await?;
+    let (client, _) = connect_somewhere(global).await?;
     Ok(client.interactive(!global.no_ask_password))
 }
 
-async fn connect_somewhere(global: &Global) -> Result<Client, Failure> {
+async fn connect_somewhere(global: &Global) -> Result<(Client, Place), Failure> {
     let mut last = String::from("no daemon was looked for");
     for Step { place, or_next } in find::plan(global, &Real)? {
         match try_place(&place, global.quiet).await {
-            Ok(client) => return Ok(client),
+            Ok(client) => return Ok((client, place)),
             Err(Miss::Nobody(why)) if or_next => last = why,
             Err(Miss::Nobody(why)) => {
                 return Err(Failure::unreachable(format!("cannot reach musterd: {why}")));

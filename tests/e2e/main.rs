@@ -20,6 +20,8 @@ mod daemon_death;
 mod endings;
 mod environment;
 mod hostile;
+mod journal;
 mod output;
+mod service;
 mod sick_disk;
 mod state_files;
