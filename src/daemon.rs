@@ -29,6 +29,7 @@ use crate::service_event;
 use crate::supervisor::output::journal_for;
 use crate::supervisor::reconcile::reconcile;
 use crate::supervisor::signals::Signals;
+use crate::supervisor::unrecorded::end_unrecorded;
 use crate::supervisor::{Parts, Settings, Stopped, Supervisor};
 use crate::sys::cgroup::{self, Choice, Tree};
 use crate::sys::fdslots::Slots;
@@ -285,7 +286,8 @@ fn lock_fault(error: LockError, dir: &Path) -> Fault {
             dir: dir.to_owned(),
             pid,
         },
-        other => Fault::Other(other.to_string()),
+        LockError::Io { path, source } => Fault::io("lock", path)(source),
+        held => Fault::Other(held.to_string()),
     }
 }
 
@@ -336,14 +338,30 @@ fn private_dir(path: &Path, me: Owner) -> Result<(), Fault> {
     Ok(())
 }
 
+/// What the last daemon had started and not yet written down.
+fn end_lost_workers(ground: &mut Ground) {
+    let (registry, runtime) = (&ground.registry, &ground.set.runtime_dir);
+    let ended = ground.store.list_reaped().map(|mut reaped| {
+        reaped.sort_unstable();
+        let known = |id| registry.get(id).is_some() || reaped.binary_search(&id).is_ok();
+        end_unrecorded(known, runtime)
+    });
+    match ended {
+        Ok(Ok(ended)) => {
+            for sentence in ended {
+                tracing::warn!("{sentence}");
+            }
+        }
+        Ok(Err(error)) => ground.degraded.push(format!("cannot read /proc: {error}")),
+        Err(error) => ground.degraded.push(error.to_string()),
+    }
+}
+
 /// Private directories of workers that are gone.
 fn clear_runtime(runtime: &Path, me: Owner) -> Result<(), Fault> {
     let dir = runtime.join("w");
-    match std::fs::remove_dir_all(&dir) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            tracing::warn!(error = %e, path = %dir.display(), "cannot clear");
-        }
-        _ => {}
+    if let Err(error) = crate::sys::dirs::remove_all(&dir) {
+        tracing::warn!(%error, path = %dir.display(), "cannot clear");
     }
     private_dir(&dir, me)?;
     // Workers of other users must get through to their own directory, and see no other's.
@@ -445,6 +463,7 @@ async fn run_service(
         |what: &'static str| move |e: std::io::Error| Fault::Other(format!("cannot {what}: {e}"));
     let found = reconcile(&mut ground.registry);
     ground.degraded.extend(found.errors);
+    end_lost_workers(&mut ground);
     if let Ok(tree) = &ground.tree {
         end_old_runs(tree, &ground.prefix);
     }

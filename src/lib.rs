@@ -4,7 +4,7 @@
 //! ```text
 //! bin > client, daemon          client talks to a daemon over the bus or its socket
 //! daemon > dbus, supervisor     start order, main thread (fork, re-exec), event loop thread
-//! dbus > supervisor::handle     calls in, replies and changes out; sees no registry, gc or sys
+//! dbus > supervisor::handle     calls in, replies and changes out; of sys only who a peer is
 //! supervisor > gc, registry, sys   the one owner of state
 //! gc, registry                  know nobody above them
 //! worker, gc::facts, gc::decide, supervisor::{step, ladder, liveness, admission}   PURE

@@ -236,7 +236,7 @@ async fn socket(path: &Path, whose: Whose) -> Result<(Client, Option<i32>), Miss
     if whose == Whose::Own
         && let Some(dir) = path.parent()
     {
-        start::check_private_dir(dir).map_err(Miss::Fault)?;
+        start::check_private_dir(dir, "MUSTERD_RUNTIME_DIR").map_err(Miss::Fault)?;
     }
     let foreign = |what: &str, uid: u32| {
         Miss::Fault(Failure::unreachable(format!(

@@ -38,8 +38,8 @@ pub struct Begun {
 /// # Errors
 /// A directory that is not this user's own, no program, or a failed fork.
 pub fn start(private: &Private) -> Result<Begun, Failure> {
-    make_private_dir(&private.state)?;
-    make_private_dir(&private.runtime)?;
+    make_private_dir(&private.state, "MUSTERD_STATE_DIR")?;
+    make_private_dir(&private.runtime, "MUSTERD_RUNTIME_DIR")?;
     let log_path = private.state.join(LOG);
     let cannot = |what: &str, path: &Path, error: io::Error| {
         Failure::unreachable(format!("cannot {what} {}: {error}", path.display()))
@@ -138,7 +138,7 @@ fn program() -> PathBuf {
 }
 
 /// The directory, made if it is missing; refused if it is not this user's own.
-fn make_private_dir(path: &Path) -> Result<(), Failure> {
+fn make_private_dir(path: &Path, variable: &str) -> Result<(), Failure> {
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -149,15 +149,16 @@ fn make_private_dir(path: &Path) -> Result<(), Failure> {
             _ => Err(e),
         })
         .map_err(|e| Failure::unreachable(format!("cannot make {}: {e}", path.display())))?;
-    check_private_dir(path)
+    check_private_dir(path, variable)
 }
 
 /// Refuses a directory in which somebody else could put a socket or a file: not a directory, a
 /// link, another's, or writable for others (below `/tmp`: open to others in any way).
-pub fn check_private_dir(path: &Path) -> Result<(), Failure> {
+/// `variable` is what names another one.
+pub fn check_private_dir(path: &Path, variable: &str) -> Result<(), Failure> {
     let refuse = |why: String| {
         Failure::unreachable(format!(
-            "{} {why}; remove it, or set MUSTERD_RUNTIME_DIR to a directory of your own",
+            "{} {why}; put that right, or set {variable} to a directory of your own",
             path.display()
         ))
     };
@@ -242,16 +243,16 @@ mod tests {
     fn a_directory_others_can_write_to_or_a_link_is_refused() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("d");
-        make_private_dir(&dir).unwrap();
+        make_private_dir(&dir, "X").unwrap();
         assert_eq!(fs::metadata(&dir).unwrap().mode() & 0o7777, 0o700);
         let link = root.path().join("l");
         std::os::unix::fs::symlink(&dir, &link).unwrap();
-        assert!(check_private_dir(&link).is_err());
+        assert!(check_private_dir(&link, "X").is_err());
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(make_private_dir(&dir).is_err());
+        assert!(make_private_dir(&dir, "X").is_err());
         let file = root.path().join("f");
         fs::write(&file, "").unwrap();
-        assert!(make_private_dir(&file).is_err());
+        assert!(make_private_dir(&file, "X").is_err());
     }
 
     #[test]

@@ -2,30 +2,7 @@
 
 use std::time::Duration;
 
-const SPAN_UNITS: &[(&str, u64)] = &[
-    ("us", 1),
-    ("usec", 1),
-    ("ms", 1_000),
-    ("msec", 1_000),
-    ("s", 1_000_000),
-    ("sec", 1_000_000),
-    ("second", 1_000_000),
-    ("seconds", 1_000_000),
-    ("m", 60_000_000),
-    ("min", 60_000_000),
-    ("minute", 60_000_000),
-    ("minutes", 60_000_000),
-    ("h", 3_600_000_000),
-    ("hr", 3_600_000_000),
-    ("hour", 3_600_000_000),
-    ("hours", 3_600_000_000),
-    ("d", 86_400_000_000),
-    ("day", 86_400_000_000),
-    ("days", 86_400_000_000),
-    ("w", 604_800_000_000),
-    ("week", 604_800_000_000),
-    ("weeks", 604_800_000_000),
-];
+use crate::config::unit_nanos;
 
 /// A length of time as systemd.time(7) writes it: `90`, `90s`, `1h 30min`, `1.5d`. A bare number
 /// is seconds.
@@ -50,14 +27,14 @@ pub fn parse_span(text: &str) -> Result<Duration, String> {
             .find(|c: char| !c.is_ascii_alphabetic())
             .unwrap_or(tail.len());
         let (unit, after) = tail.split_at(letters);
+        // The bus takes microseconds, so there is nothing smaller.
         let unit = match unit {
             "" => 1_000_000,
-            _ => SPAN_UNITS
-                .iter()
-                .find(|(name, _)| *name == unit)
-                .map(|(_, micros)| *micros)
-                .ok_or_else(bad)?,
+            _ => unit_nanos(unit).ok_or_else(bad)? / 1_000,
         };
+        if unit == 0 {
+            return Err(bad());
+        }
         let micros = scaled(number, unit).ok_or_else(bad)?;
         total = total
             .checked_add(micros)

@@ -43,6 +43,16 @@ pub struct Tokens {
     pub output: u64,
 }
 
+/// A process that works for a worker from outside its leaf.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "the fields of supervisor::outside::Outsider")]
+pub struct Outsider {
+    pub pid: i32,
+    pub comm: String,
+    pub why: String,
+}
+
 /// One worker; fields as in [`crate::supervisor::handle::WorkerView`].
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -83,6 +93,7 @@ pub struct Worker {
     pub restarts: u32,
     pub leftovers: Leftovers,
     pub unenforced: Vec<String>,
+    pub outside: Vec<Outsider>,
     pub output: Option<String>,
     pub journal: bool,
     pub output_dropped: u64,

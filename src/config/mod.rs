@@ -10,7 +10,7 @@ mod value;
 use std::time::Duration;
 
 pub use load::{ConfigErrors, Fault, Paths};
-pub use units::{Size, parse_duration, show_duration};
+pub use units::{Size, parse_duration, show_duration, unit_nanos};
 pub use value::{Cgroup, Ignored, LogLevel, OutputTarget, Signal, Umask};
 
 use crate::worker::LeftoversPolicy;

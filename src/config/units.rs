@@ -8,16 +8,26 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub u64);
 
-/// Units with their nanoseconds, greatest first; the first spelling is the one shown.
-const UNITS: &[(&[&str], u128)] = &[
+/// Units as systemd.time(7) spells them, with their nanoseconds, greatest first; the first
+/// spelling is the one shown.
+const UNITS: &[(&[&str], u64)] = &[
+    (&["w", "week", "weeks"], 604_800_000_000_000),
     (&["d", "day", "days"], 86_400_000_000_000),
-    (&["h", "hour", "hours"], 3_600_000_000_000),
+    (&["h", "hr", "hour", "hours"], 3_600_000_000_000),
     (&["min", "m", "minute", "minutes"], 60_000_000_000),
     (&["s", "sec", "second", "seconds"], 1_000_000_000),
-    (&["ms"], 1_000_000),
-    (&["us"], 1_000),
-    (&["ns"], 1),
+    (&["ms", "msec"], 1_000_000),
+    (&["us", "usec"], 1_000),
+    (&["ns", "nsec"], 1),
 ];
+
+/// Nanoseconds of one unit of time.
+pub fn unit_nanos(unit: &str) -> Option<u64> {
+    UNITS
+        .iter()
+        .find(|(names, _)| names.contains(&unit))
+        .map(|(_, nanos)| *nanos)
+}
 
 /// Reads `"90s"`, `"1h 30min"`, `"500ms"`, `"0"`.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -39,12 +49,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
                 .trim_start_matches(|c: char| c.is_ascii_alphabetic())
                 .len();
         let unit = &rest[..letters];
-        let factor = UNITS
-            .iter()
-            .find(|(names, _)| names.contains(&unit))
-            .map(|(_, factor)| *factor)
-            .ok_or_else(bad)?;
-        nanos = nanos.saturating_add(u128::from(number).saturating_mul(factor));
+        let factor = unit_nanos(unit).ok_or_else(bad)?;
+        nanos = nanos.saturating_add(u128::from(number) * u128::from(factor));
         rest = rest[letters..].trim_start();
     }
     let secs = u64::try_from(nanos / 1_000_000_000).map_err(|_| bad())?;
@@ -57,11 +63,16 @@ pub fn show_duration(value: Duration) -> String {
     if nanos == 0 {
         return "0".to_owned();
     }
-    // "24h" reads better than "1d"; whole days are for weeks and months.
-    let hours_only = nanos < 2 * UNITS[0].1;
+    // "24h" reads better than "1d", and "7d" better than "1w".
+    let greatest = if nanos < 2 * 86_400_000_000_000 {
+        "h"
+    } else {
+        "d"
+    };
     let mut parts = Vec::new();
-    for (names, factor) in UNITS.iter().skip(usize::from(hours_only)) {
-        if nanos >= *factor {
+    for (names, factor) in UNITS.iter().skip_while(|(names, _)| names[0] != greatest) {
+        let factor = u128::from(*factor);
+        if nanos >= factor {
             parts.push(format!("{}{}", nanos / factor, names[0]));
             nanos %= factor;
         }

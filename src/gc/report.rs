@@ -124,34 +124,42 @@ impl Report {
     /// Counts all rows and takes one page of them: at most `limit` (0: all) after the id `after`.
     pub fn new(
         dry_run: bool,
-        mut rows: Vec<ReportRow>,
+        rows: &[ReportRow],
         errors: Vec<String>,
         limit: usize,
         after: Option<WorkerId>,
     ) -> Self {
+        let mut page: Vec<&ReportRow> = rows
+            .iter()
+            .filter(|row| after.is_none_or(|after| row.id > after))
+            .collect();
+        page.sort_by_key(|row| row.id);
+        let more = limit != 0 && page.len() > limit;
+        if more {
+            page.truncate(limit);
+        }
+        Self {
+            dry_run,
+            counts: Self::count(rows),
+            rows: page.into_iter().cloned().collect(),
+            more,
+            errors,
+        }
+    }
+
+    /// Rows by `action`, and by `action:reason`; every action is there, also with 0.
+    pub fn count(rows: &[ReportRow]) -> BTreeMap<String, u64> {
         let mut counts: BTreeMap<String, u64> = Action::ALL
             .iter()
             .map(|a| (a.as_str().to_owned(), 0))
             .collect();
-        for row in &rows {
+        for row in rows {
             let action = row.action.as_str();
             *counts.entry(action.to_owned()).or_default() += 1;
             *counts
                 .entry(format!("{action}:{}", row.reason))
                 .or_default() += 1;
         }
-        rows.sort_by_key(|row| row.id);
-        rows.retain(|row| after.is_none_or(|after| row.id > after));
-        let more = limit != 0 && rows.len() > limit;
-        if more {
-            rows.truncate(limit);
-        }
-        Self {
-            dry_run,
-            counts,
-            rows,
-            more,
-            errors,
-        }
+        counts
     }
 }

@@ -23,7 +23,7 @@ pub mod writer;
 #[cfg(test)]
 mod writer_tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 
 use index::Index;
@@ -187,7 +187,7 @@ impl Registry {
         if let Some(end) = end {
             end.put_back(&mut entry.row);
         }
-        if before != Keys::of(&entry.row) {
+        if !before.are_of(&entry.row) {
             self.reindex(id, &before);
         }
         Ok(generation)
@@ -261,6 +261,21 @@ impl Registry {
             .map(|(_, child)| *child)
     }
 
+    /// Every row below `id`, each once, with its parent. Files that were edited by hand may name
+    /// parents in a circle, so what was seen is not gone through again.
+    pub fn descendants_of(&self, id: WorkerId) -> Vec<(WorkerId, WorkerId)> {
+        let mut found = Vec::new();
+        let mut seen = HashSet::from([id]);
+        let mut open = vec![id];
+        while let Some(parent) = open.pop() {
+            for child in self.children_of(parent).filter(|child| seen.insert(*child)) {
+                found.push((parent, child));
+                open.push(child);
+            }
+        }
+        found
+    }
+
     /// The owner's row that has this name: the non-terminal one, else the newest terminal one.
     pub fn by_name(&self, uid: u32, name: &str) -> Option<WorkerId> {
         self.name_taken(uid, name)
@@ -327,7 +342,6 @@ impl Registry {
 }
 
 /// What the indexes are made from.
-#[derive(PartialEq, Eq)]
 struct Keys {
     name: String,
     handle: Option<String>,
@@ -347,6 +361,13 @@ impl Keys {
             parent: row.parent,
             created: row.created,
         }
+    }
+
+    fn are_of(&self, row: &Row) -> bool {
+        self.name == row.name
+            && self.handle.as_deref() == row.kind.handle()
+            && (self.status, self.owner) == (row.status, row.owner)
+            && (self.parent, self.created) == (row.parent, row.created)
     }
 }
 

@@ -118,9 +118,9 @@ pub fn encode(row: &Row, extra: &Extra) -> String {
     table("cancelled", &row.cancelled);
     table("tokens", &row.tokens);
     table("leftovers", &row.leftovers);
-    table("limits", &row.limits);
-    table("timeouts", &row.timeouts);
-    table("ending", &row.ending);
+    table("limits", &*row.limits);
+    table("timeouts", &*row.timeouts);
+    table("ending", &*row.ending);
     if !tables.is_empty() {
         out.push('\n');
         // A table of kept values always has a text; were it not so, the known keys are there.

@@ -36,6 +36,24 @@ fn find(roll: &Registry, text: &str) -> Result<WorkerId, ResolveError> {
 }
 
 #[test]
+fn descendants_are_found_once_each_even_where_edited_files_name_parents_in_a_circle() {
+    let below = |text, parent: &str| {
+        let mut row = row(text, "", ANA, Status::Live, 1);
+        row.parent = Some(id(parent));
+        row
+    };
+    let roll = with([
+        below("aaaaaaa1", "ccccccc1"),
+        below("bbbbbbb1", "aaaaaaa1"),
+        below("ccccccc1", "bbbbbbb1"),
+        below("ddddddd1", "ddddddd1"),
+    ]);
+    let (a, b, c) = (id("aaaaaaa1"), id("bbbbbbb1"), id("ccccccc1"));
+    assert_eq!(roll.descendants_of(a), [(a, b), (b, c)]);
+    assert_eq!(roll.descendants_of(id("ddddddd1")), []);
+}
+
+#[test]
 fn a_text_resolves_in_the_documented_order() {
     use Status::{Exited, Live};
     let mut helper = row("hhhhhhh1", "", ANA, Live, 5);

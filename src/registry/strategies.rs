@@ -231,9 +231,9 @@ fn ended(rows: BoxedStrategy<Row>) -> BoxedStrategy<Row> {
 
 fn asked(rows: BoxedStrategy<Row>) -> BoxedStrategy<Row> {
     fill!(rows;
-        limits: limits(),
-        timeouts: timeouts(),
-        ending: ending(),
+        limits: limits().prop_map(Into::into),
+        timeouts: timeouts().prop_map(Into::into),
+        ending: ending().prop_map(Into::into),
         control: select(Control::ALL),
         restart: select(RestartPolicy::ALL),
         restart_max: option::of(any::<u32>()),

@@ -95,9 +95,9 @@ pub(super) fn read(
         }
         "tokens" => row.tokens = take_tokens(&mut from)?,
         "leftovers" => row.leftovers = take_leftovers(&mut from)?,
-        "limits" => row.limits = take_limits(&mut from)?,
-        "timeouts" => row.timeouts = take_timeouts(&mut from)?,
-        "ending" => row.ending = take_ending(&mut from)?,
+        "limits" => row.limits = take_limits(&mut from)?.into(),
+        "timeouts" => row.timeouts = take_timeouts(&mut from)?.into(),
+        "ending" => row.ending = take_ending(&mut from)?.into(),
         _ => {}
     }
     for (key, value) in from.table {

@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 
 use super::admission::{Caps, Load, admit};
 use super::children::Child;
+use super::fault::StartFault;
 use super::handle::{Caller, Change, Reply, Right, Spawned, Stdio};
 use super::ladder::Plan;
 use super::prepare::{Prepared, prepare};
@@ -14,8 +15,10 @@ use super::saving::Waiter;
 use super::step::{Event, Machine, SAVE_WAIT};
 use super::{Inner, Starting, Supervisor, liveness};
 use crate::registry::writer::Health;
+use crate::sys::cgroup::Leaf;
 use crate::sys::clock;
-use crate::sys::spawn::{SpawnError, Started};
+use crate::sys::process::signal_group;
+use crate::sys::spawn::Started;
 use crate::worker::{
     Control, HowKnown, Kind, NodeId, Now, Outcome, Owner, RestartPolicy, Row, Spec, Status,
     WorkerId,
@@ -29,43 +32,6 @@ pub(super) struct StartResult {
     outcome: Result<(Started, Prepared), StartFault>,
     saved: oneshot::Receiver<std::io::Result<()>>,
     reply: Reply<Spawned>,
-}
-
-/// A start that failed, at whichever step.
-#[derive(Debug)]
-pub(super) struct StartFault {
-    /// errno, 0 if the kernel said nothing.
-    pub errno: i32,
-    /// The step, in words.
-    pub what: String,
-    /// The path it was about, if any.
-    pub path: String,
-}
-
-impl From<SpawnError> for StartFault {
-    fn from(error: SpawnError) -> Self {
-        let what = error.stage.words().to_owned();
-        Self {
-            errno: error.errno,
-            what,
-            path: error.path,
-        }
-    }
-}
-
-impl StartFault {
-    fn sentence(&self) -> String {
-        let path = if self.path.is_empty() {
-            String::new()
-        } else {
-            format!(" {}", self.path)
-        };
-        let why = match self.errno {
-            0 => String::new(),
-            errno => format!(": {}", std::io::Error::from_raw_os_error(errno)),
-        };
-        format!("{}{path}{why}", self.what)
-    }
 }
 
 impl Supervisor {
@@ -100,8 +66,11 @@ impl Supervisor {
                 Ok(mut prepared) => match forker.start(prepared.take_image()).await {
                     Ok(started) => Ok((started, prepared)),
                     Err(error) => {
-                        prepared.undo();
-                        Err(StartFault::from(error))
+                        let leaf = prepared.undo();
+                        Err(StartFault {
+                            leaf,
+                            ..StartFault::from(error)
+                        })
                     }
                 },
                 Err(fault) => Err(fault),
@@ -196,9 +165,9 @@ impl Supervisor {
         row.cwd.clone_from(&spec.cwd);
         row.parent = parent;
         row.depth = depth;
-        row.limits = spec.limits;
-        row.timeouts = spec.timeouts;
-        row.ending = spec.ending.clone();
+        row.limits = spec.limits.into();
+        row.timeouts = spec.timeouts.into();
+        row.ending = spec.ending.clone().into();
         row.control = spec.control;
         row.restart = spec.restart;
         row.restart_max = spec.restart_max;
@@ -234,10 +203,9 @@ impl Supervisor {
         let starting = self.starting.remove(&id);
         let (cancel, mut waiters) = starting.map_or((None, Vec::new()), |s| (s.cancel, s.waiters));
         let now = clock::now();
-        let answer = match outcome {
-            Ok((started, prepared)) => self.started(id, node, started, prepared, now),
-            Err(fault) => Err(self.start_failed(id, &fault, std::mem::take(&mut waiters), now)),
-        };
+        let answer = outcome
+            .and_then(|(started, prepared)| self.started(id, node, started, prepared, now))
+            .map_err(|fault| self.start_failed(id, fault, std::mem::take(&mut waiters), now));
         if let Some(child) = self.children.get_mut(node) {
             child.waiters = waiters;
         }
@@ -254,51 +222,28 @@ impl Supervisor {
         });
     }
 
+    /// Into the table and the row. A process that cannot be watched is ended again: nobody would
+    /// ever hear of its end.
     fn started(
         &mut self,
         id: WorkerId,
         node: NodeId,
         started: Started,
-        prepared: Prepared,
+        mut prepared: Prepared,
         now: Now,
-    ) -> Result<Vec<String>, Refused> {
-        let Some(row) = self.registry.get(id) else {
-            return Err(Refused::NoSuchWorker(id.to_string()));
-        };
-        // Only who was told its deadline can end by itself before it.
-        let slack = match row.control {
-            Control::None => Duration::ZERO,
-            Control::Frames | Control::Notify => self.set.config.liveness.deadline_slack,
-        };
-        let deadline = row
-            .timeouts
-            .deadline
-            .map(|told| liveness::deadline(now.boot, told, slack));
-        let child = Child {
-            node,
-            id,
-            kind: row.kind.kind_type(),
-            pgid: started.pgid,
-            events: None,
-            tracked: Vec::new(),
-            machine: Machine::new(self.plan(row), row.leftovers_policy),
-            deadline,
-            started: now.mono,
-            waiting: prepared.leaf.is_none().then(Vec::new),
-            leaf: prepared.leaf,
-            adopted: false,
-            frozen: false,
-            processes: 0,
-            unenforced: prepared.unenforced.clone(),
-            waiters: Vec::new(),
-            process: started.process,
-        };
-        let process = child.process.id();
-        let leaf = child.leaf.as_ref().map(crate::sys::cgroup::Leaf::rel);
-        let pgid = child.pgid;
-        if let Err(error) = self.children.insert(child) {
-            tracing::error!(%error, MUSTER_WORKER = %id, "cannot watch a worker");
+    ) -> Result<Vec<String>, StartFault> {
+        if let Err(error) = self.children.watch_leader(node, &started.process) {
+            return Err(given_up(&started, prepared, &error));
         }
+        let Some(row) = self.registry.get(id) else {
+            let error = std::io::Error::other("its row has gone from the roll");
+            return Err(given_up(&started, prepared, &error));
+        };
+        let child = self.child(row, node, started, &mut prepared, now);
+        let (process, pgid, deadline) = (child.process.id(), child.pgid, child.deadline);
+        let leaf = child.leaf.as_ref().map(Leaf::rel);
+        let has_output = prepared.output.is_some();
+        self.children.insert(child);
         let _ = self.registry.update(id, |row| {
             row.status = if row.cancelled.is_some() {
                 Status::Stopping
@@ -320,7 +265,9 @@ impl Supervisor {
         }
         self.save_lazily(id, now);
         self.counters.spawned += 1;
-        self.schedule_output(now);
+        if has_output {
+            self.schedule_output(now);
+        }
         if let Some(deadline) = deadline {
             self.deadlines.insert(node, deadline);
         }
@@ -332,14 +279,56 @@ impl Supervisor {
         Ok(prepared.unenforced)
     }
 
+    fn child(
+        &self,
+        row: &Row,
+        node: NodeId,
+        started: Started,
+        prepared: &mut Prepared,
+        now: Now,
+    ) -> Child {
+        // Only who was told its deadline can end by itself before it.
+        let slack = match row.control {
+            Control::None => Duration::ZERO,
+            Control::Frames | Control::Notify => self.set.config.liveness.deadline_slack,
+        };
+        let leaf = prepared.leaf.take();
+        Child {
+            node,
+            id: row.id,
+            kind: row.kind.kind_type(),
+            pgid: started.pgid,
+            events: None,
+            tracked: Vec::new(),
+            machine: Machine::new(self.plan(row), row.leftovers_policy),
+            deadline: row
+                .timeouts
+                .deadline
+                .map(|told| liveness::deadline(now.boot, told, slack)),
+            started: now.mono,
+            waiting: leaf.is_none().then(Vec::new),
+            leaf,
+            frozen: false,
+            processes: 0,
+            unenforced: prepared.unenforced.clone(),
+            waiters: Vec::new(),
+            cancels: Vec::new(),
+            durable: false,
+            process: started.process,
+        }
+    }
+
     fn start_failed(
         &mut self,
         id: WorkerId,
-        fault: &StartFault,
+        fault: StartFault,
         waiters: Vec<Waiter>,
         now: Now,
     ) -> Refused {
         let sentence = fault.sentence();
+        if let Some(leaf) = fault.leaf {
+            self.remove_leaf(leaf, 0, now);
+        }
         let ended = self.registry.finish(id, |row| {
             row.status = Status::Exited;
             row.outcome = Some(Outcome::Crashed);
@@ -361,8 +350,8 @@ impl Supervisor {
         Refused::StartFailed {
             id,
             errno: fault.errno,
-            what: fault.what.clone(),
-            path: fault.path.clone(),
+            what: fault.what,
+            path: fault.path,
         }
     }
 
@@ -376,6 +365,20 @@ impl Supervisor {
             stop_signal: row.ending.stop_signal.unwrap_or(ladder.stop_signal.0),
             unkillable_after: ladder.unkillable_after.max(Duration::from_millis(1)),
         }
+    }
+}
+
+/// Ends a process that was forked in vain; its status is taken as a stranger's.
+fn given_up(started: &Started, prepared: Prepared, error: &std::io::Error) -> StartFault {
+    let _ = signal_group(started.pgid, libc::SIGKILL);
+    if let Some(leaf) = &prepared.leaf {
+        let _ = leaf.kill();
+    }
+    StartFault {
+        errno: error.raw_os_error().unwrap_or(0),
+        what: format!("cannot watch the worker's process ({error}); it was ended"),
+        path: String::new(),
+        leaf: prepared.undo(),
     }
 }
 

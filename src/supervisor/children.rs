@@ -8,8 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::{Timespec, epoll};
 use tokio::io::unix::AsyncFd;
 
-use super::handle::Ended;
-use super::refused::Refused;
+use super::handle::{CancelReply, Ended, Reply};
 use super::step::Machine;
 use crate::sys::cgroup::Leaf;
 use crate::sys::process::ProcessRef;
@@ -64,8 +63,6 @@ pub struct Child {
     pub deadline: Option<Boot>,
     /// When its program was executed.
     pub started: Mono,
-    /// It is put on the roll by Adopt: no child of ours, never signalled unasked.
-    pub adopted: bool,
     /// Frozen by us.
     pub frozen: bool,
     /// Where there is no leaf: rungs that wait for the first look at its processes, which must
@@ -76,7 +73,11 @@ pub struct Child {
     /// Limits this host cannot enforce.
     pub unenforced: Vec<String>,
     /// Who waits for its end.
-    pub waiters: Vec<tokio::sync::oneshot::Sender<Result<Ended, Refused>>>,
+    pub waiters: Vec<Reply<Ended>>,
+    /// Cancels to be answered once `stopping` is on disk.
+    pub cancels: Vec<(Reply<CancelReply>, CancelReply)>,
+    /// `stopping` was on disk before the first signal.
+    pub durable: bool,
 }
 
 const LEADER: u64 = 0;
@@ -131,14 +132,17 @@ impl Children {
         self.unwatch(process);
     }
 
-    /// Takes a child in and watches its pidfd.
-    pub fn insert(&mut self, child: Child) -> io::Result<()> {
-        self.watch(&child.process, child.node, LEADER, epoll::EventFlags::IN)?;
+    /// Watches the pidfd of a leader that is about to be taken in.
+    pub fn watch_leader(&self, node: NodeId, process: &ProcessRef) -> io::Result<()> {
+        self.watch(process, node, LEADER, epoll::EventFlags::IN)
+    }
+
+    /// Takes a child in whose leader is watched.
+    pub fn insert(&mut self, child: Child) {
         self.by_worker.insert(child.id, child.node);
         self.by_pid.insert(child.process.id().pid, child.node);
         *self.by_kind.entry(child.kind).or_default() += 1;
         self.by_node.insert(child.node, child);
-        Ok(())
     }
 
     /// Takes a child out. Its descriptors leave the epoll set before they are closed: a closed

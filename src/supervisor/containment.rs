@@ -63,7 +63,7 @@ pub fn attribute(
     let mut found = Attributed::default();
     let mut memo: HashMap<i32, Option<NodeId>> = HashMap::new();
     for stat in scan {
-        if stat.state == 'Z' || stat.state == 'X' || leaders.contains_key(&stat.pid.get()) {
+        if stat.has_ended() || leaders.contains_key(&stat.pid.get()) {
             continue;
         }
         match owner(stat, own, &by_pid, &leaders, &orphan, &mut memo) {
@@ -201,6 +201,14 @@ mod tests {
         let mut old = stat(900_011, OWN, 900_010, 1);
         old.start_ticks = 10;
         assert_eq!(members(&[old], 1, |_| None), [0; 0]);
+    }
+
+    #[test]
+    fn a_zombie_whose_threads_run_is_alive() {
+        let leader = stat(900_010, OWN, 900_010, 1);
+        let mut threads_only = stat(900_011, 900_010, 900_010, 1);
+        (threads_only.state, threads_only.threads) = ('Z', 2);
+        assert_eq!(members(&[leader, threads_only], 1, |_| None), [900_011]);
     }
 
     #[test]

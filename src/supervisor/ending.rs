@@ -3,19 +3,17 @@
 
 use std::time::Duration;
 
-use super::children::Child;
 use super::handle::{CancelReply, CancelState, Change};
 use super::ladder::Act;
+use super::members::{kill_all, leftovers, members, report, signal_rest, thaw};
 use super::step::{Effect, Event};
 use super::timers::Key;
 use super::{Inner, Supervisor};
 use crate::sys::cgroup::{Leaf, Removed};
-use crate::sys::process::{ProcessRef, signal_group, stat};
-use crate::sys::{clock, wait};
-use crate::worker::{Cancellation, HowKnown, Leftovers, NodeId, Now, Outcome, Pid, Rung, Status};
+use crate::sys::process::signal_group;
+use crate::sys::{clock, dirs, wait};
+use crate::worker::{Cancellation, HowKnown, NodeId, Now, Outcome, Pid, Rung, Status, WorkerId};
 
-/// Command names kept of what a leader left.
-const NAMES_MAX: usize = 32;
 /// A leaf that is busy for an instant after its last process has ended is tried again so often.
 const LEAF_TRIES: u32 = 200;
 const LEAF_PAUSE: Duration = Duration::from_millis(10);
@@ -44,12 +42,13 @@ impl Supervisor {
         let Some(child) = self.children.get(node) else {
             return;
         };
-        let populated = child.leaf.as_ref().map(Leaf::populated);
-        // Reading the watched descriptor is what clears its event.
+        // Reading the watched descriptor is what clears its event. Before the look, or what comes
+        // between the two would be cleared unseen.
         if let Some(events) = &child.events {
             let mut buffer = [0; 128];
             let _ = rustix::io::pread(events, &mut buffer, 0);
         }
+        let populated = child.leaf.as_ref().map(Leaf::populated);
         if matches!(populated, Some(Ok(false))) {
             self.on_event(node, Event::Emptied);
         }
@@ -136,16 +135,32 @@ impl Supervisor {
         let _ = self.registry.update(id, |row| {
             row.status = Status::Stopping;
             if row.cancelled.is_none() && leader_runs {
-                let reason = crate::worker::row::clip(reason, 1024);
-                row.cancelled = Some(Cancellation {
-                    by,
-                    reason,
-                    at: now.wall,
-                });
+                row.cancelled = Some(Cancellation::new(by, reason, now.wall));
             }
         });
         let _ = self.changes.send(Change::Changed(id));
         self.on_event(node, Event::Cancel { force });
+    }
+
+    /// The same for a worker that has no process yet: its ladder begins when it has. `false`: it
+    /// is not starting.
+    pub(super) fn cancel_starting(
+        &mut self,
+        id: WorkerId,
+        by: u32,
+        reason: &str,
+        force: bool,
+    ) -> bool {
+        let Some(starting) = self.starting.get_mut(&id) else {
+            return false;
+        };
+        starting.cancel = Some(starting.cancel.unwrap_or(false) || force);
+        let cancellation = Cancellation::new(by, reason, clock::now().wall);
+        let _ = self.registry.update(id, |row| {
+            row.cancelled.get_or_insert(cancellation);
+        });
+        drop(self.save(id));
+        true
     }
 
     fn save_stopping(&mut self, node: NodeId) {
@@ -162,15 +177,18 @@ impl Supervisor {
     }
 
     pub(super) fn stopping_saved(&mut self, node: NodeId, durable: bool) {
-        if durable {
-            self.durable.insert(node);
+        if let Some(child) = self.children.get_mut(node) {
+            child.durable = durable;
         }
         self.on_event(node, Event::Saved);
     }
 
     fn answer_cancels(&mut self, node: NodeId) {
-        let durable = self.durable.contains(&node);
-        for (reply, answer) in self.cancel_replies.remove(&node).unwrap_or_default() {
+        let Some(child) = self.children.get_mut(node) else {
+            return;
+        };
+        let durable = child.durable;
+        for (reply, answer) in child.cancels.drain(..) {
             let _ = reply.send(Ok(CancelReply { durable, ..answer }));
         }
     }
@@ -253,7 +271,12 @@ impl Supervisor {
         match child.leaf.as_ref().map(Leaf::populated) {
             Some(Ok(true)) => {
                 let left = members(child);
-                if !left.is_empty() {
+                // Nobody seen, yet populated: they fork and exit faster than they can be read.
+                let all_gone = left.is_empty()
+                    && matches!(child.leaf.as_ref().map(Leaf::populated), Some(Ok(false)));
+                if all_gone {
+                    self.on_event(node, Event::Emptied);
+                } else {
                     self.left(node, &left);
                 }
             }
@@ -280,7 +303,9 @@ impl Supervisor {
     }
 
     /// Nothing of a worker is left: its leader is reaped and its row is settled.
-    pub(super) fn settle_child(&mut self, node: NodeId, now: Now) {
+    /// That was at `ended`, before its stop hook.
+    pub(super) fn settle_child(&mut self, node: NodeId, ended: Now) {
+        let now = clock::now();
         let Some(mut child) = self.children.remove(node) else {
             return;
         };
@@ -296,7 +321,7 @@ impl Supervisor {
         let took = child
             .machine
             .ladder_began()
-            .map(|began| now.mono.since(began));
+            .map(|began| ended.mono.since(began));
         let (rung, processes) = (child.machine.rung(), child.processes);
         let mut runtime_dir = None;
         let finished = self.registry.finish(child.id, |row| {
@@ -304,7 +329,7 @@ impl Supervisor {
             row.outcome = Some(outcome);
             row.how_known = Some(HowKnown::Waited);
             row.exit = exit;
-            row.exited = Some(now.wall);
+            row.exited = Some(ended.wall);
             row.oom_killed = oom;
             row.rung = Some(rung);
             row.took = took;
@@ -318,11 +343,20 @@ impl Supervisor {
             self.remove_leaf(leaf, 0, now);
         }
         if let Some(dir) = runtime_dir {
-            tokio::task::spawn_blocking(move || std::fs::remove_dir_all(dir));
+            tokio::task::spawn_blocking(move || {
+                if let Err(error) = dirs::remove_all(&dir) {
+                    tracing::warn!(dir = %dir.display(), %error, "cannot remove a worker's directory");
+                }
+            });
         }
         *self.counters.exits.entry(outcome).or_default() += 1;
-        self.answer_cancels_of_ended(node, outcome);
-        self.durable.remove(&node);
+        for (reply, answer) in std::mem::take(&mut child.cancels) {
+            let _ = reply.send(Ok(CancelReply {
+                state: CancelState::Ended,
+                outcome: Some(outcome),
+                ..answer
+            }));
+        }
         self.settle(child.id, std::mem::take(&mut child.waiters));
         if let Some(row) = self.registry.get(child.id) {
             super::journal::worker_exited(row);
@@ -330,17 +364,6 @@ impl Supervisor {
         self.activity.reset(now.mono);
         self.schedule_sweep(now);
         self.look_for_idleness(now);
-    }
-
-    fn answer_cancels_of_ended(&mut self, node: NodeId, outcome: Outcome) {
-        for (reply, answer) in self.cancel_replies.remove(&node).unwrap_or_default() {
-            let _ = reply.send(Ok(CancelReply {
-                state: CancelState::Ended,
-                outcome: Some(outcome),
-                durable: true,
-                ..answer
-            }));
-        }
     }
 
     pub(super) fn remove_leaf(&mut self, leaf: Leaf, tries: u32, now: Now) {
@@ -379,114 +402,6 @@ impl Supervisor {
             });
             self.save_lazily(id, now);
         }
-    }
-}
-
-/// Living processes of a worker besides its ended leader, with their command names.
-fn members(child: &Child) -> Vec<(Pid, String)> {
-    let leader = child.process.id().pid;
-    let runs = child.machine.leader_runs();
-    match &child.leaf {
-        Some(leaf) => leaf
-            .pids()
-            .unwrap_or_default()
-            .into_iter()
-            .filter(|pid| runs || *pid != leader)
-            .filter_map(|pid| Some((pid, stat(pid).ok()?)))
-            .filter(|(_, stat)| stat.state != 'Z')
-            .map(|(pid, stat)| (pid, stat.comm))
-            .collect(),
-        None => {
-            let mut all: Vec<_> = child
-                .tracked
-                .iter()
-                .map(|t| (t.process.id().pid, t.comm.clone()))
-                .collect();
-            if runs {
-                all.push((leader, String::new()));
-            }
-            all
-        }
-    }
-}
-
-/// Names once each, and the count of all.
-pub(super) fn leftovers<'a>(comms: impl Iterator<Item = &'a str>) -> Leftovers {
-    let mut left = Leftovers::default();
-    for comm in comms {
-        left.count = left.count.saturating_add(1);
-        if left.names.len() < NAMES_MAX && !left.names.iter().any(|name| name == comm) {
-            left.names.push(comm.to_owned());
-        }
-    }
-    left
-}
-
-fn thaw(child: &mut Child) {
-    if let Some(leaf) = &child.leaf
-        && (child.frozen || leaf.is_frozen().unwrap_or(false))
-    {
-        child.frozen = false;
-        if let Err(error) = leaf.freeze(false) {
-            tracing::warn!(%error, MUSTER_WORKER = %child.id, "cannot thaw");
-        }
-    }
-}
-
-/// To every process outside the leader's group. A pid counts only if it is still in the leaf
-/// after its pidfd was opened: then the descriptor is that process and no stranger.
-pub(super) fn signal_rest(child: &Child, signal: i32) {
-    let Some(leaf) = &child.leaf else {
-        for tracked in child.tracked.iter().filter(|t| !t.in_group) {
-            report(child.id, "process", tracked.process.signal(signal));
-        }
-        return;
-    };
-    let opened: Vec<ProcessRef> = leaf
-        .pids()
-        .unwrap_or_default()
-        .into_iter()
-        .filter(|pid| !in_group(*pid, child.pgid))
-        .filter_map(|pid| ProcessRef::of_pid(pid).ok())
-        .collect();
-    let still = leaf.pids().unwrap_or_default();
-    for process in opened.iter().filter(|p| still.contains(&p.id().pid)) {
-        report(child.id, "process", process.signal(signal));
-    }
-}
-
-fn in_group(pid: Pid, group: Pid) -> bool {
-    let pid = rustix::process::Pid::from_raw(pid.get());
-    rustix::process::getpgid(pid).is_ok_and(|g| g.as_raw_nonzero().get() == group.get())
-}
-
-pub(super) fn kill_all(child: &Child) {
-    report(child.id, "group", signal_group(child.pgid, libc::SIGKILL));
-    match &child.leaf {
-        Some(leaf) => {
-            if let Err(error) = leaf.kill() {
-                tracing::warn!(%error, MUSTER_WORKER = %child.id, "cgroup.kill failed");
-            }
-        }
-        None => {
-            for tracked in &child.tracked {
-                report(child.id, "process", tracked.process.signal(libc::SIGKILL));
-            }
-        }
-    }
-}
-
-fn report(
-    id: crate::worker::WorkerId,
-    what: &str,
-    result: std::io::Result<crate::sys::process::Delivery>,
-) {
-    use crate::sys::process::Delivery;
-    match result {
-        Ok(Delivery::Sent | Delivery::Gone) => {}
-        Ok(Delivery::Denied) => {
-            tracing::warn!(MUSTER_WORKER = %id, "a {what} of the worker may not be signalled by us");
-        }
-        Err(error) => tracing::warn!(%error, MUSTER_WORKER = %id, "cannot signal a {what}"),
+        self.end_hooks("was killed: the service had to stop");
     }
 }

@@ -2,7 +2,7 @@
 //! row; their exits come to the same loop as everybody's.
 
 use std::ffi::CString;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -13,8 +13,8 @@ use crate::gc::worktree::{HelperIo, HelperLauncher, Later};
 use crate::sys::cgroup::Leaf;
 use crate::sys::process::signal_group;
 use crate::sys::spawn::{Ids, Image, SpawnError, Started};
-use crate::sys::wait;
-use crate::worker::{NodeId, Owner};
+use crate::sys::{clock, wait};
+use crate::worker::{Exit, NodeId, Owner, Pid};
 
 /// A running helper.
 #[derive(Debug)]
@@ -70,11 +70,7 @@ impl HelperLauncher for Launcher {
 impl Supervisor {
     pub(super) fn launch_helper(&mut self, wish: Wish) {
         let node = self.children.next_node();
-        let leaf = self
-            .tree
-            .as_ref()
-            .ok()
-            .and_then(|tree| Leaf::create(&tree.leaf_path(&format!("h-{node}"))).ok());
+        let leaf = self.helper_leaf(&format!("h-{node}"));
         let made = helper_image(
             wish.owner,
             self.set.me,
@@ -110,20 +106,13 @@ impl Supervisor {
             reply,
         } = launched;
         self.helpers_starting.remove(&node);
-        let started = match outcome {
-            Ok(started) => started,
-            Err(error) => {
-                if let Some(leaf) = leaf {
-                    let _ = leaf.remove();
-                }
-                let _ = reply.send(Err(std::io::Error::other(error)));
+        match self.take_in(node, outcome, leaf) {
+            Ok(helper) => self.helpers.insert(node, helper),
+            Err(why) => {
+                let _ = reply.send(Err(std::io::Error::other(why)));
                 return;
             }
         };
-        if let Err(error) = self.children.watch_helper(&started.process, node) {
-            tracing::error!(%error, "cannot watch a probe helper");
-        }
-        self.helpers.insert(node, Helper { started, leaf });
         let inner = self.inner_in.clone();
         let kill = Box::new(move || {
             let _ = inner.send(Inner::HelperUnwanted(node));
@@ -147,15 +136,66 @@ impl Supervisor {
         if self.hook_ready(node) {
             return;
         }
-        self.kill_helper(node);
-        let Some(helper) = self.helpers.remove(&node) else {
-            return;
-        };
-        self.children.unwatch_helper(&helper.started.process);
-        let _ = wait::reap(std::os::fd::AsFd::as_fd(&helper.started.process));
-        if let Some(leaf) = helper.leaf {
-            self.remove_leaf(leaf, 0, crate::sys::clock::now());
+        if let Some(helper) = self.helpers.remove(&node) {
+            self.put_out(helper);
         }
+    }
+
+    /// A leaf for a process of the daemon itself; without one it runs in the daemon's own.
+    pub(super) fn helper_leaf(&self, name: &str) -> Option<Leaf> {
+        let tree = self.tree.as_ref().ok()?;
+        match Leaf::create(&tree.leaf_path(name)) {
+            Ok(leaf) => Some(leaf),
+            Err(error) => {
+                tracing::warn!(%error, leaf = name, "cannot make a leaf for a helper");
+                None
+            }
+        }
+    }
+
+    /// Watches what was forked. If it was not, or cannot be watched, the answer says why.
+    pub(super) fn take_in(
+        &mut self,
+        node: NodeId,
+        outcome: Result<Started, SpawnError>,
+        leaf: Option<Leaf>,
+    ) -> Result<Helper, String> {
+        let (leaf, why) = match outcome {
+            Ok(started) => {
+                let helper = Helper { started, leaf };
+                match self.children.watch_helper(&helper.started.process, node) {
+                    Ok(()) => return Ok(helper),
+                    Err(error) => {
+                        helper.kill();
+                        (helper.leaf, format!("cannot be watched: {error}"))
+                    }
+                }
+            }
+            Err(error) => (leaf, error.to_string()),
+        };
+        if let Some(leaf) = leaf {
+            self.remove_leaf(leaf, 0, clock::now());
+        }
+        Err(why)
+    }
+
+    /// It has ended: what it started ends too. Answers its exit.
+    pub(super) fn put_out(&mut self, helper: Helper) -> Option<Exit> {
+        helper.kill();
+        self.children.unwatch_helper(&helper.started.process);
+        let exit = wait::reap(helper.started.process.as_fd());
+        if let Some(leaf) = helper.leaf {
+            self.remove_leaf(leaf, 0, clock::now());
+        }
+        exit.ok().flatten()
+    }
+
+    /// Is this a helper or a stop hook? Neither is a stranger.
+    pub(super) fn is_helper(&self, pid: Pid) -> bool {
+        let hooks = self.hooks.values().filter_map(|hook| hook.running.as_ref());
+        hooks
+            .chain(self.helpers.values())
+            .any(|helper| helper.started.process.id().pid == pid)
     }
 }
 

@@ -10,16 +10,17 @@ use super::timers::Key;
 use super::{Inner, Supervisor};
 use crate::sys::cgroup::Leaf;
 use crate::sys::spawn::{Ids, Image, SpawnError, Started, search};
-use crate::sys::{clock, wait};
 use crate::worker::{Exit, NodeId, Now, Row};
 
 /// A worker whose hook is under way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Hook {
+    /// When nothing of the worker was left.
+    ended: Now,
     /// The process, once it is forked.
-    running: Option<Helper>,
-    /// Time was up.
-    late: bool,
+    pub running: Option<Helper>,
+    /// Why we killed it, if we did.
+    killed: Option<&'static str>,
 }
 
 /// A hook that was forked, or was not.
@@ -43,19 +44,23 @@ impl Supervisor {
         if row.ending.stop_hook.is_empty() {
             return false;
         }
-        let leaf = self
-            .tree
-            .as_ref()
-            .ok()
-            .and_then(|tree| Leaf::create(&tree.leaf_path(&format!("k-{}", row.id))).ok());
+        let leaf = self.helper_leaf(&format!("k-{}", row.id));
         let image = match hook_image(row, self.set.me, &self.set.runtime_dir, leaf.as_ref()) {
             Ok(image) => image,
             Err(error) => {
-                self.hook_note(node, format!("stop hook: {error}"));
+                if let Some(leaf) = leaf {
+                    self.remove_leaf(leaf, 0, now);
+                }
+                self.hook_note(node, &error.to_string());
                 return false;
             }
         };
-        self.hooks.insert(node, Hook::default());
+        let hook = Hook {
+            ended: now,
+            running: None,
+            killed: None,
+        };
+        self.hooks.insert(node, hook);
         self.helpers_starting.insert(node);
         let until = now.mono.plus(self.set.config.ladder.stop_hook_timeout);
         self.timers.set(Key::Hook(node), Some(until));
@@ -78,37 +83,38 @@ impl Supervisor {
             leaf,
         } = started;
         self.helpers_starting.remove(&node);
-        match outcome {
-            Ok(started) => {
-                if let Err(error) = self.children.watch_helper(&started.process, node) {
-                    tracing::error!(%error, "cannot watch a stop hook");
+        match self.take_in(node, outcome, leaf) {
+            Ok(helper) => {
+                let Some(hook) = self.hooks.get_mut(&node) else {
+                    return helper.kill();
+                };
+                if hook.killed.is_some() {
+                    helper.kill();
                 }
-                let late = self.hooks.get(&node).is_some_and(|hook| hook.late);
-                if let Some(hook) = self.hooks.get_mut(&node) {
-                    hook.running = Some(Helper { started, leaf });
-                }
-                if late {
-                    self.hook_late(node);
-                }
+                hook.running = Some(helper);
             }
-            Err(error) => {
-                if let Some(leaf) = leaf {
-                    let _ = leaf.remove();
-                }
-                self.hook_note(node, format!("stop hook: {error}"));
+            Err(why) => {
+                self.hook_note(node, &why);
                 self.hook_done(node);
             }
         }
     }
 
-    /// Time is up: the hook and all it started are killed.
-    pub(super) fn hook_late(&mut self, node: NodeId) {
+    /// The hook and all it started are killed; `why` goes into the row.
+    pub(super) fn end_hook(&mut self, node: NodeId, why: &'static str) {
         let Some(hook) = self.hooks.get_mut(&node) else {
             return;
         };
-        hook.late = true;
+        hook.killed.get_or_insert(why);
         if let Some(helper) = &hook.running {
             helper.kill();
+        }
+    }
+
+    pub(super) fn end_hooks(&mut self, why: &'static str) {
+        let nodes: Vec<NodeId> = self.hooks.keys().copied().collect();
+        for node in nodes {
+            self.end_hook(node, why);
         }
     }
 
@@ -117,38 +123,33 @@ impl Supervisor {
         let Some(hook) = self.hooks.get_mut(&node) else {
             return false;
         };
-        let (Some(helper), late) = (hook.running.take(), hook.late) else {
+        let killed = hook.killed;
+        let Some(helper) = hook.running.take() else {
             return false;
         };
-        helper.kill();
-        self.children.unwatch_helper(&helper.started.process);
-        let exit = wait::reap(std::os::fd::AsFd::as_fd(&helper.started.process))
-            .ok()
-            .flatten();
-        if let Some(leaf) = helper.leaf {
-            self.remove_leaf(leaf, 0, clock::now());
-        }
-        let failed = match exit {
-            _ if late => Some("took too long and was killed".to_owned()),
-            Some(Exit::Code(0)) => None,
-            Some(Exit::Code(code)) => Some(format!("exited with code {code}")),
-            Some(Exit::Signal(signal)) => Some(format!("was ended by signal {signal}")),
-            None => Some("its end is not known".to_owned()),
+        let failed = match (killed, self.put_out(helper)) {
+            (Some(why), _) => why.to_owned(),
+            (None, Some(Exit::Code(0))) => String::new(),
+            (None, Some(Exit::Code(code))) => format!("exited with code {code}"),
+            (None, Some(Exit::Signal(signal))) => format!("was ended by signal {signal}"),
+            (None, None) => "its end is not known".to_owned(),
         };
-        if let Some(failed) = failed {
-            self.hook_note(node, format!("stop hook: {failed}"));
+        if !failed.is_empty() {
+            self.hook_note(node, &failed);
         }
         self.hook_done(node);
         true
     }
 
     fn hook_done(&mut self, node: NodeId) {
-        self.hooks.remove(&node);
         self.timers.set(Key::Hook(node), None);
-        self.settle_child(node, clock::now());
+        if let Some(hook) = self.hooks.remove(&node) {
+            self.settle_child(node, hook.ended);
+        }
     }
 
-    fn hook_note(&mut self, node: NodeId, note: String) {
+    fn hook_note(&mut self, node: NodeId, what: &str) {
+        let note = format!("stop hook: {what}");
         if let Some(child) = self.children.get(node) {
             tracing::warn!(
                 MUSTER_WORKER = child.id.as_str(),

@@ -1,7 +1,7 @@
 //! The one owner of state. One task handles every event and makes every change, so that nobody
 //! has to think about two at a time: commands come in by the [`handle::Handle`], the ends of
-//! children by the epoll set of [`children`], time by [`timers`], and what was started off the
-//! loop (forks, writes, scans, sweeps) comes back as [`Inner`].
+//! children by the epoll set of `children`, time by `timers`, and what was started off the
+//! loop (forks, writes, scans, sweeps) comes back as `Inner`.
 //!
 //! ```text
 //! wait for one of them -> read the clock once -> decide (step, admission, gc: pure) -> perform
@@ -9,11 +9,12 @@
 
 pub mod admission;
 mod begin;
-pub mod children;
-pub mod containment;
+mod children;
+mod containment;
 mod deadlines;
 mod drain;
 mod ending;
+mod fault;
 pub mod handle;
 pub mod handover;
 mod helper;
@@ -21,17 +22,21 @@ mod hook;
 mod journal;
 pub mod ladder;
 pub mod liveness;
+mod members;
 pub mod output;
 pub mod outside;
 mod prepare;
 pub mod reconcile;
 pub mod refused;
+mod restore;
 mod saving;
 pub mod signals;
 pub mod step;
+mod stopping;
 mod strangers;
 mod sweep;
-pub mod timers;
+mod timers;
+pub mod unrecorded;
 mod verbs;
 mod view;
 
@@ -53,8 +58,9 @@ use crate::worker::{NodeId, Now, Outcome, Owner, Timestamp, WorkerId};
 
 use children::{Children, Ready};
 use deadlines::Deadlines;
-use handle::{Activity, CancelReply, Change, Command, Handle, Reply};
+use handle::{Activity, Change, Command, Handle};
 use signals::Signals;
+pub use stopping::Stopped;
 use timers::{Key, Timers};
 
 /// What the supervisor is told at its start and never changes.
@@ -107,21 +113,11 @@ pub struct Parts {
     pub settled: Vec<WorkerId>,
 }
 
-/// Why the loop ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stopped {
-    /// A stop signal, and everything has ended.
-    Drained,
-    /// A stop signal, and so many workers were left when time was up.
-    Abandoned(u32),
-    /// Nothing to do for long enough.
-    Idle,
-}
-
 /// A worker between its Spawn and its exec.
 #[derive(Debug)]
 struct Starting {
     node: NodeId,
+    /// It is to be ended as soon as it runs; with `true` at once.
     cancel: Option<bool>,
     waiters: Vec<saving::Waiter>,
 }
@@ -140,7 +136,7 @@ enum Inner {
     StoppingSaved { node: NodeId, durable: bool },
     Scanned(std::io::Result<strangers::Scan>),
     Swept(Box<sweep::Swept>),
-    Restored(Box<sweep::RestoredRow>),
+    Restored(Box<restore::RestoredRow>),
     OutputCut(Vec<(WorkerId, u64)>),
     HelperWanted(helper::Wish),
     HelperStarted(Box<helper::Launched>),
@@ -166,8 +162,6 @@ pub struct Supervisor {
     activity: Arc<Activity>,
     timers: Timers,
     starting: HashMap<WorkerId, Starting>,
-    cancel_replies: HashMap<NodeId, Vec<(Reply<CancelReply>, CancelReply)>>,
-    durable: HashSet<NodeId>,
     lazy: HashSet<WorkerId>,
     helpers: HashMap<NodeId, helper::Helper>,
     helpers_starting: HashSet<NodeId>,
@@ -200,7 +194,6 @@ enum Turn {
     Signal(i32),
     Deadline,
     Time,
-    Gone,
 }
 
 impl Supervisor {
@@ -227,8 +220,6 @@ impl Supervisor {
             activity,
             timers: Timers::default(),
             starting: HashMap::new(),
-            cancel_replies: HashMap::new(),
-            durable: HashSet::new(),
             lazy: parts.settled.into_iter().collect(),
             helpers: HashMap::new(),
             helpers_starting: HashSet::new(),
@@ -266,7 +257,6 @@ impl Supervisor {
                 Turn::Signal(signal) => self.handle_signal(signal),
                 Turn::Time => self.handle_time(clock::now()),
                 Turn::Deadline => self.handle_deadlines(clock::now()),
-                Turn::Gone => {}
             }
             if let Some(stopped) = self.is_over(clock::now()) {
                 self.close().await;
@@ -295,7 +285,8 @@ impl Supervisor {
             Some(inner) = self.inner.recv() => Turn::Inner(inner),
             () = time => Turn::Time,
             () = self.deadlines.reached() => Turn::Deadline,
-            command = self.commands.recv() => command.map_or(Turn::Gone, Turn::Command),
+            // Nobody holds the handle any more: no command comes, the rest goes on.
+            Some(command) = self.commands.recv() => Turn::Command(command),
         }
     }
 
@@ -350,59 +341,15 @@ impl Supervisor {
         while let Some(key) = self.timers.pop(now.mono) {
             match key {
                 Key::Node(node) => self.tick(node),
-                Key::Hook(node) => self.hook_late(node),
+                Key::Hook(node) => self.end_hook(node, "took too long and was killed"),
                 Key::LazySave => self.save_changed_rows(),
                 Key::StaleLeaves => self.remove_stale_leaves(now),
-                Key::Output => self.cut_output(now),
+                Key::Output => self.cut_output(),
                 Key::Strangers => self.scan(),
                 Key::Sweep => self.own_sweep(now),
                 Key::Idle => self.look_for_idleness(now),
                 Key::Drain => {}
             }
-        }
-    }
-
-    fn is_idle(&self, now: Now) -> bool {
-        let Some(idle_exit) = self.set.idle_exit else {
-            return false;
-        };
-        self.children.is_empty()
-            && self.starting.is_empty()
-            && self.sweeps.is_quiet()
-            && self.commands.is_empty()
-            && self
-                .activity
-                .quiet_for(now.mono)
-                .is_some_and(|quiet| quiet >= idle_exit)
-    }
-
-    fn look_for_idleness(&mut self, now: Now) {
-        let Some(idle_exit) = self.set.idle_exit else {
-            return;
-        };
-        // Peers that come and go wake the loop by themselves; only quiet needs a timer.
-        let wait = match self.activity.quiet_for(now.mono) {
-            Some(quiet) if self.children.is_empty() => idle_exit.saturating_sub(quiet),
-            _ => idle_exit,
-        };
-        if self.children.is_empty() && self.starting.is_empty() {
-            let pause = wait.max(Duration::from_millis(10));
-            self.timers.set(Key::Idle, Some(now.mono.plus(pause)));
-        } else {
-            self.timers.set(Key::Idle, None);
-        }
-    }
-
-    async fn close(&mut self) {
-        self.kill_unknown_strangers();
-        self.save_changed_rows();
-        let flushed = self.writer.flush();
-        // A sick disk must not keep the service from ending.
-        if tokio::time::timeout(Duration::from_secs(10), flushed)
-            .await
-            .is_err()
-        {
-            tracing::error!("the state directory does not take the last changes; leaving");
         }
     }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fstat, ftruncate, open};
+use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, ftruncate, open};
 
 use super::timers::Key;
 use super::{Inner, Supervisor};
@@ -14,7 +14,7 @@ use crate::sys::clock;
 use crate::worker::{NodeId, Now, WorkerId};
 
 /// Between two looks while a worker writes to a file: the overshoot is what it writes in this.
-pub const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Hole punching works on whole blocks; 64 KiB is a multiple of every file system's.
 const BLOCK: u64 = 64 * 1024;
@@ -53,19 +53,17 @@ impl Supervisor {
             streams.remove(&node);
         }
     }
-    /// Sets the next look, where any living worker writes to a file.
+
+    /// Sets the next look; it is the last one if no living worker writes to a file then.
     pub(super) fn schedule_output(&mut self, now: Now) {
-        let any = self.children.iter().any(|c| self.output_of(c.id).is_some());
-        if any {
-            self.timers.at_latest(Key::Output, now.mono.plus(PAUSE));
-        }
+        self.timers.at_latest(Key::Output, now.mono.plus(PAUSE));
     }
 
     fn output_of(&self, id: WorkerId) -> Option<PathBuf> {
         self.registry.get(id)?.output.clone()
     }
 
-    pub(super) fn cut_output(&mut self, _now: Now) {
+    pub(super) fn cut_output(&mut self) {
         let files: Vec<(WorkerId, PathBuf)> = self
             .children
             .iter()
@@ -105,18 +103,17 @@ impl Supervisor {
 
 /// Punches out what is older than the newest `max` bytes; answers how many bytes are gone from
 /// the file's beginning, 0 if nothing was cut now.
-pub fn cut(path: &Path, max: u64) -> std::io::Result<u64> {
+fn cut(path: &Path, max: u64) -> std::io::Result<u64> {
+    let meta = std::fs::symlink_metadata(path)?;
+    let (size, used) = (meta.len(), meta.blocks() * 512);
+    if used <= max || size <= max {
+        return Ok(0);
+    }
     let file = open(
         path,
         OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
         Mode::empty(),
     )?;
-    let stat = fstat(&file)?;
-    let size = u64::try_from(stat.st_size).unwrap_or(0);
-    let used = std::fs::File::from(file.try_clone()?).metadata()?.blocks() * 512;
-    if used <= max || size <= max {
-        return Ok(0);
-    }
     let end = (size - max) / BLOCK * BLOCK;
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     match fallocate(&file, flags, 0, end) {

@@ -63,7 +63,7 @@ fn look(
 ) -> Vec<Outsider> {
     let mut found = Vec::new();
     for stat in scan().unwrap_or_default() {
-        if found.len() == MAX || matches!(stat.state, 'Z' | 'X') || Some(stat.pid) == leader {
+        if found.len() == MAX || stat.has_ended() || Some(stat.pid) == leader {
             continue;
         }
         let Ok(cgroup) = cgroup::of_process(stat.pid) else {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::begin::StartFault;
+use super::fault::StartFault;
 use super::handle::{Caller, Stdio};
 use super::{Settings, Supervisor};
 use crate::gc::worktree::owned_worktree;
@@ -17,7 +17,7 @@ use crate::log::id;
 use crate::sys::cgroup::Leaf;
 use crate::sys::journal;
 use crate::sys::spawn::{Ids, Image, Rlimit, search};
-use crate::worker::{Limits, Owner, Row, Spec, WorkerId};
+use crate::worker::{Limits, Owner, Row, Spec, WorkerId, WorktreeChoice};
 
 /// journald gets so long to take a worker's stream. It is past this that it hangs.
 const JOURNAL_WAIT: Duration = Duration::from_secs(1);
@@ -54,17 +54,16 @@ impl Prepared {
         self.image.take().unwrap_or_default()
     }
 
-    /// Takes back what was made for a worker that never came.
-    pub(super) fn undo(self) {
-        if let Some(leaf) = &self.leaf {
-            let _ = leaf.remove();
-        }
+    /// Takes back what was made for a worker that never came, but for its leaf, which may be busy
+    /// for a moment.
+    pub(super) fn undo(self) -> Option<Leaf> {
         if let Some(dir) = &self.runtime_dir {
-            let _ = std::fs::remove_dir_all(dir);
+            let _ = crate::sys::dirs::remove_all(dir);
         }
         if let Some(output) = &self.output {
             let _ = std::fs::remove_file(output);
         }
+        self.leaf
     }
 }
 
@@ -111,6 +110,7 @@ fn fault(what: &str, path: &Path, error: &std::io::Error) -> StartFault {
         errno: error.raw_os_error().unwrap_or(libc::EIO),
         what: what.to_owned(),
         path: path.to_string_lossy().into_owned(),
+        leaf: None,
     }
 }
 
@@ -130,10 +130,10 @@ fn prepare_now(mut job: Job) -> Result<Prepared, StartFault> {
             prepared.image = Some(image);
             Ok(prepared)
         }
-        Err(fault) => {
-            prepared.undo();
-            Err(fault)
-        }
+        Err(fault) => Err(StartFault {
+            leaf: prepared.undo(),
+            ..fault
+        }),
     }
 }
 
@@ -161,16 +161,21 @@ fn fill(prepared: &mut Prepared, job: &mut Job) -> Result<Image, StartFault> {
     image(job, &runtime, fds)
 }
 
-/// Which worktree the row owns. A working directory that is not there is left for the child to
+/// Which worktree the row owns. A working directory that is none is left for the child to
 /// complain of, which knows the errno.
 fn own_worktree(prepared: &mut Prepared, spec: &Spec) -> Result<(), StartFault> {
-    if spec.worktree == crate::worker::WorktreeChoice::Auto && spec.cwd.metadata().is_err() {
+    if spec.worktree == WorktreeChoice::Auto && !spec.cwd.is_dir() {
         return Ok(());
     }
+    let chosen = match &spec.worktree {
+        WorktreeChoice::Path(path) => path,
+        WorktreeChoice::Auto | WorktreeChoice::None => &spec.cwd,
+    };
     let owned = owned_worktree(&spec.worktree, &spec.cwd).map_err(|why| StartFault {
         errno: 0,
-        what: format!("cannot tell which worktree the row owns ({why}):"),
-        path: spec.cwd.to_string_lossy().into_owned(),
+        what: format!("cannot tell which worktree the row owns ({why})"),
+        path: chosen.to_string_lossy().into_owned(),
+        leaf: None,
     })?;
     if let Some(owned) = owned {
         prepared.worktree = Some(owned.path);

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::ending::leftovers;
+use super::members::leftovers;
 use crate::registry::Registry;
 use crate::sys::cgroup::{self, Leaf};
 use crate::sys::process::{Delivery, OpenError, ProcessRef, Stat, boot_id, environ_value, scan};
@@ -111,7 +111,7 @@ fn mark(claims: &mut [Claim], stats: &[Stat], registry: &Registry) {
             by_id.insert(claim.id, claim);
         }
     }
-    for stat in stats.iter().filter(|s| !matches!(s.state, 'Z' | 'X')) {
+    for stat in stats.iter().filter(|s| !s.has_ended()) {
         let Some(value) = environ_value(stat.pid, "MUSTER_WORKER") else {
             continue;
         };

@@ -33,11 +33,11 @@ pub enum Refused {
     #[error("{0}")]
     InvalidArgs(String),
     /// The program could not be started: errno, what failed, on which path.
-    #[error("cannot start the worker: {what} {path:?}: {}", std::io::Error::from_raw_os_error(*.errno))]
+    #[error("cannot start the worker: {what} {path:?}{}", cause(*.errno))]
     StartFailed {
         /// The row that tells of it.
         id: WorkerId,
-        /// errno.
+        /// errno, 0 if the kernel said nothing.
         errno: i32,
         /// The step, in words.
         what: String,
@@ -93,4 +93,12 @@ fn list(ids: &[WorkerId]) -> String {
         .map(WorkerId::as_str)
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// What the kernel said of it, after a colon; nothing for 0.
+pub(super) fn cause(errno: i32) -> String {
+    match errno {
+        0 => String::new(),
+        errno => format!(": {}", std::io::Error::from_raw_os_error(errno)),
+    }
 }

@@ -19,6 +19,17 @@ const LAZY: Duration = Duration::from_millis(20);
 /// Somebody who waits for the end of a worker.
 pub(super) type Waiter = oneshot::Sender<Result<Ended, Refused>>;
 
+/// What the writer said, for a caller that asked for something durable.
+pub(super) fn durable(
+    saved: Result<std::io::Result<()>, oneshot::error::RecvError>,
+) -> Result<(), Refused> {
+    match saved {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(Refused::DiskFull(error.to_string())),
+        Err(_) => Err(Refused::ShuttingDown),
+    }
+}
+
 impl Supervisor {
     /// Submits a row now; the answer comes when it is durable.
     pub(super) fn save(&mut self, id: WorkerId) -> oneshot::Receiver<std::io::Result<()>> {

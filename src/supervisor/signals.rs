@@ -5,7 +5,7 @@ use tokio::io::unix::AsyncFd;
 use crate::sys::signals::SignalFd;
 
 /// SIGCHLD for strangers, the stop signals, SIGHUP for a reload.
-pub const WANTED: [i32; 4] = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+const WANTED: [i32; 4] = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
 
 /// The signalfd, registered with the runtime.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 //! loop, opened by pidfd, waited for one by one.
 
 use std::collections::{HashMap, HashSet};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use super::children::Tracked;
@@ -25,6 +26,8 @@ pub(super) struct State {
     wanted: HashSet<NodeId>,
     asked: HashSet<NodeId>,
     running: bool,
+    /// Something happened during the look under way that it may not have seen.
+    again: bool,
     suspects: HashMap<Pid, NodeId>,
     unknown: Vec<ProcessRef>,
 }
@@ -57,10 +60,11 @@ impl Supervisor {
     }
 
     pub(super) fn scan(&mut self) {
-        if self.strangers.running {
+        if std::mem::replace(&mut self.strangers.running, true) {
+            self.strangers.again = true;
             return;
         }
-        self.strangers.running = true;
+        self.strangers.again = false;
         self.strangers.asked = std::mem::take(&mut self.strangers.wanted);
         self.timers.set(Key::Strangers, None);
         let whole = self.tree.is_err();
@@ -74,7 +78,7 @@ impl Supervisor {
         self.strangers.running = false;
         let asked = std::mem::take(&mut self.strangers.asked);
         let now = clock::now();
-        let looked = match looked {
+        let mut looked = match looked {
             Ok(looked) => looked,
             Err(error) => {
                 // Nobody is called dead for a /proc that cannot be read; it is tried again.
@@ -90,9 +94,10 @@ impl Supervisor {
         };
         self.reap_strangers(&looked, now);
         if self.tree.is_err() {
+            looked.stats.retain(|stat| !self.is_helper(stat.pid));
             self.attribute_all(&looked, &asked);
         }
-        if !self.strangers.wanted.is_empty() {
+        if self.strangers.again {
             self.scan();
         }
     }
@@ -109,12 +114,7 @@ impl Supervisor {
         let unsettled = self.children.next_unused();
         let mut suspects = HashMap::new();
         for pid in &looked.children {
-            if self.children.node_of_pid(*pid).is_some()
-                || self
-                    .helpers
-                    .values()
-                    .any(|h| h.started.process.id().pid == *pid)
-            {
+            if self.children.node_of_pid(*pid).is_some() || self.is_helper(*pid) {
                 continue;
             }
             let seen = self
@@ -127,11 +127,9 @@ impl Supervisor {
                 suspects.insert(*pid, seen);
                 continue;
             }
-            if let Ok(process) = ProcessRef::of_pid(*pid)
-                && matches!(wait::reap(std::os::fd::AsFd::as_fd(&process)), Ok(None))
-            {
-                // Alive: its end brings the next SIGCHLD.
-                continue;
+            // If it is alive, its end brings the next SIGCHLD.
+            if let Ok(process) = ProcessRef::of_pid(*pid) {
+                let _ = wait::reap(process.as_fd());
             }
         }
         if !suspects.is_empty() {
@@ -224,15 +222,21 @@ impl Supervisor {
 
     /// Orphans of workers that nothing names: shown, and ended at the drain.
     pub(super) fn unknown_strangers(&self) -> usize {
-        self.strangers
-            .unknown
-            .iter()
-            .filter(|p| !p.has_exited())
-            .count()
+        self.unknown().count()
+    }
+
+    /// A worker that was just being started when it was seen has come into the table since.
+    fn unknown(&self) -> impl Iterator<Item = &ProcessRef> {
+        self.strangers.unknown.iter().filter(|process| {
+            let pid = process.id().pid;
+            self.children.node_of_pid(pid).is_none()
+                && !self.is_helper(pid)
+                && !process.has_exited()
+        })
     }
 
     pub(super) fn kill_unknown_strangers(&self) {
-        for process in &self.strangers.unknown {
+        for process in self.unknown() {
             let _ = process.signal(libc::SIGKILL);
         }
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::handle::{Caller, Change, ReapOptions, Reply, Right};
 use super::helper::Launcher;
 use super::refused::Refused;
+use super::saving::durable;
 use super::timers::Key;
 use super::verbs::{PAGE, answer};
 use super::{Inner, Supervisor};
@@ -16,7 +17,6 @@ use crate::gc::facts::{Decision, KeepReason};
 use crate::gc::report::{Report, ReportRow};
 use crate::gc::worktree::{ProbeOptions, Prober};
 use crate::gc::{Look, Process, RowFacts, SweepInput, SweepOutcome, Verdict, sweep};
-use crate::registry::record::Loaded;
 use crate::registry::store::ClockMark;
 use crate::registry::writer::Job;
 use crate::sys::process::Liveness;
@@ -56,18 +56,22 @@ struct Wanted {
     grace_secs: i64,
 }
 
+impl Wanted {
+    fn forget(id: WorkerId, force: bool, reply: Reply<()>) -> Self {
+        Self {
+            purpose: Purpose::Forget { id, force, reply },
+            scope: Some(vec![id]),
+            owner: None,
+            grace_secs: i64::MIN,
+        }
+    }
+}
+
 /// A sweep that has come back.
 #[derive(Debug)]
 pub(super) struct Swept {
     purpose: Purpose,
     outcome: SweepOutcome,
-}
-
-/// A row that was brought back, or was not.
-#[derive(Debug)]
-pub(super) struct RestoredRow {
-    result: Result<Loaded, Refused>,
-    reply: Reply<WorkerId>,
 }
 
 /// What is known between two sweeps.
@@ -78,9 +82,30 @@ pub(super) struct State {
     judged: HashMap<WorkerId, u64>,
     round: u64,
     last_own: Option<Now>,
-    /// The last real sweep's rows and errors: later pages of its report come from here, for a
-    /// page must not sweep again.
-    last: Option<(u32, Vec<ReportRow>, Vec<String>)>,
+    /// The last report that did not fit a page.
+    last: Option<Paged>,
+}
+
+/// A report of which later pages may be asked for: they come from here, for a page must neither
+/// sweep nor probe again.
+#[derive(Debug)]
+struct Paged {
+    by: u32,
+    options: ReapOptions,
+    rows: Vec<ReportRow>,
+    errors: Vec<String>,
+}
+
+impl Paged {
+    /// Is this the same question, but for the page?
+    fn answers(&self, by: &Caller, options: &ReapOptions) -> bool {
+        let page_apart = ReapOptions {
+            limit: self.options.limit,
+            after: self.options.after,
+            ..options.clone()
+        };
+        options.after.is_some() && by.uid == self.by && page_apart == self.options
+    }
 }
 
 impl State {
@@ -93,6 +118,9 @@ impl Supervisor {
     /// `reap` by hand, by the timer, on the bus.
     pub(super) fn reap(&mut self, by: &Caller, options: ReapOptions, reply: Reply<Report>) {
         if let Some(report) = self.later_page(by, &options) {
+            if !report.more {
+                self.sweeps.last = None;
+            }
             return answer(reply, Ok(report));
         }
         let mut scope = Vec::new();
@@ -117,9 +145,9 @@ impl Supervisor {
     }
 
     fn later_page(&self, by: &Caller, options: &ReapOptions) -> Option<Report> {
-        let (whose, rows, errors) = self.sweeps.last.as_ref()?;
-        let later = options.after.is_some() && !options.dry_run && *whose == by.uid;
-        later.then(|| page(options, rows.clone(), errors.clone()))
+        let last = self.sweeps.last.as_ref()?;
+        last.answers(by, options)
+            .then(|| page(options, &last.rows, last.errors.clone()))
     }
 
     /// `forget`: the collector's own question, with no grace, about one row.
@@ -128,12 +156,7 @@ impl Supervisor {
             Ok(id) => id,
             Err(refused) => return answer(reply, Err(refused)),
         };
-        self.want_sweep(Wanted {
-            purpose: Purpose::Forget { id, force, reply },
-            scope: Some(vec![id]),
-            owner: None,
-            grace_secs: i64::MIN,
-        });
+        self.want_sweep(Wanted::forget(id, force, reply));
     }
 
     /// The daemon's own tick.
@@ -281,6 +304,9 @@ impl Supervisor {
         let SweepOutcome {
             verdicts, errors, ..
         } = outcome;
+        for error in &errors {
+            tracing::warn!(%error, "a sweep could not look at everything");
+        }
         match purpose {
             Purpose::Forget { id, force, reply } => self.forgotten(id, force, verdicts, reply, now),
             Purpose::Own => {
@@ -290,12 +316,17 @@ impl Supervisor {
             }
             Purpose::Reap { by, options, reply } => {
                 let (rows, saved) = self.carry_out(verdicts, options.dry_run, now);
-                let report = page(&options, rows.clone(), errors.clone());
+                let report = page(&options, &rows, errors.clone());
                 if !options.dry_run {
-                    self.sweeps.last = report.more.then_some((by, rows, errors));
                     self.last_reap = Some(now.wall);
                     self.purge();
                 }
+                self.sweeps.last = report.more.then_some(Paged {
+                    by,
+                    options,
+                    rows,
+                    errors,
+                });
                 tokio::spawn(async move {
                     for saved in saved {
                         let _ = saved.await;
@@ -408,7 +439,7 @@ impl Supervisor {
 
     fn tell_reaped(&self, rows: &[ReportRow], mut removed: Vec<WorkerId>) {
         removed.truncate(REAPED_MAX);
-        let counts = Report::new(false, rows.to_vec(), Vec::new(), 1, None).counts;
+        let counts = Report::count(rows);
         let _ = self.changes.send(Change::Reaped { counts, removed });
     }
 
@@ -423,98 +454,41 @@ impl Supervisor {
         let Some(verdict) = verdicts.into_iter().find(|v| v.id == id) else {
             return answer(reply, Err(Refused::NoSuchWorker(id.to_string())));
         };
-        let Some(row) = self
-            .registry
-            .get(id)
-            .filter(|row| row.generation == verdict.generation)
-        else {
-            let why = "it changed meanwhile; ask again".to_owned();
-            return answer(
-                reply,
-                Err(Refused::WrongState {
-                    id,
-                    status: Status::Exited,
-                    why,
-                }),
-            );
+        let Some(row) = self.registry.get(id) else {
+            return answer(reply, Err(Refused::NoSuchWorker(id.to_string())));
         };
         let status = row.status;
+        let refuse = |why: String| Err(Refused::WrongState { id, status, why });
+        if row.generation != verdict.generation {
+            return answer(reply, refuse("it changed meanwhile; ask again".to_owned()));
+        }
         if let Some(how) = verdict.found_dead {
             self.found_dead(id, how);
         }
-        let tree = |reason: &KeepReason| {
-            matches!(
-                reason,
-                KeepReason::WorktreeDirty(_) | KeepReason::WorktreeUnprobed(_)
-            )
-        };
         match &verdict.decision {
-            Decision::Reap | Decision::StampExit => {}
-            Decision::Keep(reason) if force && tree(reason) => {}
-            Decision::Keep(reason) => {
-                let hint = if tree(reason) {
-                    " (--force drops the row all the same)"
-                } else {
-                    ""
-                };
-                let why = format!("{}{hint}", reason.sentence());
-                return answer(reply, Err(Refused::WrongState { id, status, why }));
+            Decision::Reap => {}
+            // It claimed life until now, so its worktree was not looked at yet.
+            Decision::StampExit => {
+                let _ = self.registry.update(id, |row| row.exited = Some(now.wall));
+                drop(self.save(id));
+                return self.want_sweep(Wanted::forget(id, force, reply));
             }
-            Decision::Ask(_) => {}
+            Decision::Keep(reason) => match (forcible(reason), force) {
+                (true, true) => {}
+                (true, false) => {
+                    let why = reason.sentence() + " (--force drops the row all the same)";
+                    return answer(reply, refuse(why));
+                }
+                (false, _) => return answer(reply, refuse(reason.sentence())),
+            },
+            Decision::Ask(_) => {
+                let why = "its worktree was not looked at; ask again".to_owned();
+                return answer(reply, refuse(why));
+            }
         }
         let saved = self.take_off(id, "forgotten");
         self.schedule_sweep(now);
-        tokio::spawn(async move {
-            let result = match saved.await {
-                Ok(Ok(())) => Ok(()),
-                Ok(Err(error)) => Err(Refused::DiskFull(error.to_string())),
-                Err(_) => Err(Refused::ShuttingDown),
-            };
-            answer(reply, result);
-        });
-    }
-
-    /// Brings back a reaped row: by id, by a unique prefix of it, or the newest of that name.
-    pub(super) fn restore(&mut self, by: &Caller, worker: String, reply: Reply<WorkerId>) {
-        let store = Arc::clone(&self.store);
-        let writer = self.writer.clone();
-        let (uid, all) = (by.uid, self.has(by, Right::ManageAll));
-        self.spawn_inner(async move {
-            let looked = tokio::task::spawn_blocking(move || {
-                match find_reaped(&store, &worker, |row| all || row.owner.uid == uid) {
-                    // A whole id tells nobody anything; a name that is somebody else's would.
-                    Err(Refused::NoSuchWorker(_)) if !all && is_reaped(&store, &worker) => {
-                        Err(Refused::NeedsRight(Right::ManageAll))
-                    }
-                    found => found,
-                }
-            });
-            let result = match looked.await {
-                Ok(Ok(loaded)) => move_back(&writer, loaded).await,
-                Ok(Err(refused)) => Err(refused),
-                Err(error) => Err(Refused::Io(error.to_string())),
-            };
-            Inner::Restored(Box::new(RestoredRow { result, reply }))
-        });
-    }
-
-    pub(super) fn restored(&mut self, restored: RestoredRow) {
-        let result = restored.result.and_then(|loaded| {
-            let id = loaded_row(&loaded).id;
-            match self.registry.insert_loaded(loaded) {
-                Ok(()) => Ok(id),
-                Err(_) => Err(Refused::Io(format!("worker {id} is on the roll already"))),
-            }
-        });
-        if let Ok(id) = result {
-            // Its grace begins anew, or the next sweep would take it again.
-            let now = clock::now();
-            let _ = self.registry.update(id, |row| row.exited = Some(now.wall));
-            drop(self.save(id));
-            let _ = self.changes.send(Change::New(id));
-            self.schedule_sweep(now);
-        }
-        answer(restored.reply, result);
+        tokio::spawn(async move { answer(reply, durable(saved.await)) });
     }
 
     /// Deletes reaped rows past their retention, and their output.
@@ -533,89 +507,21 @@ impl Supervisor {
     }
 }
 
-fn page(options: &ReapOptions, rows: Vec<ReportRow>, errors: Vec<String>) -> Report {
+/// Is it only the worktree that keeps the row?
+fn forcible(reason: &KeepReason) -> bool {
+    matches!(
+        reason,
+        KeepReason::WorktreeDirty(_) | KeepReason::WorktreeUnprobed(_)
+    )
+}
+
+fn page(options: &ReapOptions, rows: &[ReportRow], errors: Vec<String>) -> Report {
     let limit = if options.limit == 0 {
         PAGE
     } else {
         options.limit.min(PAGE)
     };
     Report::new(options.dry_run, rows, errors, limit as usize, options.after)
-}
-
-fn loaded_row(loaded: &Loaded) -> &Row {
-    match loaded {
-        Loaded::Row(row, _) => row,
-        Loaded::Newer { shown, .. } => shown,
-    }
-}
-
-fn is_reaped(store: &crate::registry::store::Store, worker: &str) -> bool {
-    let id = worker.parse::<WorkerId>();
-    id.is_ok_and(|id| matches!(store.load_reaped(id), Ok(Some(_))))
-}
-
-fn find_reaped(
-    store: &crate::registry::store::Store,
-    worker: &str,
-    visible: impl Fn(&Row) -> bool,
-) -> Result<Loaded, Refused> {
-    let io = |e: crate::registry::store::StoreError| Refused::Io(e.to_string());
-    let none = || Refused::NoSuchWorker(format!("{worker} (among reaped rows)"));
-    let ids = store.list_reaped().map_err(io)?;
-    let by_id: Vec<WorkerId> = ids
-        .iter()
-        .copied()
-        .filter(|id| id.as_str().starts_with(worker))
-        .collect();
-    let candidates = if by_id.is_empty() || worker.is_empty() {
-        ids
-    } else {
-        by_id
-    };
-    let mut best: Option<Loaded> = None;
-    let mut same_prefix = Vec::new();
-    for id in candidates {
-        let Ok(Some(loaded)) = store.load_reaped(id) else {
-            continue;
-        };
-        let row = loaded_row(&loaded);
-        if !visible(row) {
-            continue;
-        }
-        if id.as_str() == worker {
-            return Ok(loaded);
-        }
-        let by_prefix = !worker.is_empty() && id.as_str().starts_with(worker);
-        if by_prefix {
-            same_prefix.push(id);
-        }
-        let newer = best
-            .as_ref()
-            .is_none_or(|b| loaded_row(b).created < row.created);
-        if (row.name == worker || by_prefix) && newer {
-            best = Some(loaded);
-        }
-    }
-    if same_prefix.len() > 1 {
-        same_prefix.truncate(16);
-        return Err(Refused::Ambiguous {
-            worker: worker.to_owned(),
-            candidates: same_prefix,
-        });
-    }
-    best.ok_or_else(none)
-}
-
-async fn move_back(
-    writer: &crate::registry::writer::Writer,
-    loaded: Loaded,
-) -> Result<Loaded, Refused> {
-    let id = loaded_row(&loaded).id;
-    match writer.submit(Job::Restore(id)).await {
-        Ok(Ok(())) => Ok(loaded),
-        Ok(Err(error)) => Err(Refused::Io(format!("cannot restore worker {id}: {error}"))),
-        Err(_) => Err(Refused::ShuttingDown),
-    }
 }
 
 /// The real system, as the collector looks at it.

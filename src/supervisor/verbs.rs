@@ -6,7 +6,7 @@ use super::handle::{
     Usage, Whom, WorkerView,
 };
 use super::refused::Refused;
-use super::saving::Waiter;
+use super::saving::{Waiter, durable};
 use super::step::Event;
 use crate::registry::ResolveError;
 use crate::sys::cgroup;
@@ -239,35 +239,19 @@ impl Supervisor {
             descendants,
             outcome: None,
         };
-        if let Some(starting) = self.starting.get_mut(&id) {
-            starting.cancel = Some(starting.cancel.unwrap_or(false) || how.now);
-            let now = crate::sys::clock::now();
-            let _ = self.registry.update(id, |row| {
-                row.cancelled
-                    .get_or_insert_with(|| crate::worker::Cancellation {
-                        by: by.uid,
-                        reason: crate::worker::row::clip(reason, 1024),
-                        at: now.wall,
-                    });
-            });
+        if self.cancel_starting(id, by.uid, reason, how.now) {
             found.durable = false;
-            drop(self.save(id));
             return answer(reply, Ok(found));
         }
         let Some(node) = self.children.node_of(id) else {
             return answer(reply, self.already_ended(id, found));
         };
-        let running = self
-            .children
-            .get(node)
-            .is_some_and(|child| child.machine.is_stopping());
-        if running {
-            found.state = CancelState::Running;
+        if let Some(child) = self.children.get_mut(node) {
+            if child.machine.is_stopping() {
+                found.state = CancelState::Running;
+            }
+            child.cancels.push((reply, found));
         }
-        self.cancel_replies
-            .entry(node)
-            .or_default()
-            .push((reply, found));
         self.cancel_node(node, by.uid, reason, how.now);
     }
 
@@ -294,21 +278,14 @@ impl Supervisor {
     /// Cancels what a worker has asked for, and what those have.
     fn cancel_below(&mut self, id: WorkerId, by: u32, force: bool) -> Vec<WorkerId> {
         let mut found = Vec::new();
-        let mut open = vec![id];
-        while let Some(parent) = open.pop() {
-            let children: Vec<WorkerId> = self.registry.children_of(parent).collect();
-            for child in children {
-                open.push(child);
-                let reason = format!("its parent {parent} was cancelled");
-                if let Some(starting) = self.starting.get_mut(&child) {
-                    starting.cancel = Some(force);
-                } else if let Some(node) = self.children.node_of(child) {
-                    self.cancel_node(node, by, &reason, force);
-                } else {
-                    continue;
-                }
-                found.push(child);
+        for (parent, child) in self.registry.descendants_of(id) {
+            let reason = format!("its parent {parent} was cancelled");
+            if let Some(node) = self.children.node_of(child) {
+                self.cancel_node(node, by, &reason, force);
+            } else if !self.cancel_starting(child, by, &reason, force) {
+                continue;
             }
+            found.push(child);
         }
         found
     }
@@ -321,14 +298,14 @@ impl Supervisor {
         if let Some(node) = self.children.node_of(id)
             && let Some(child) = self.children.get_mut(node)
         {
-            child.waiters.push(reply);
+            add_waiter(&mut child.waiters, reply);
             return;
         }
         let Some(row) = self.registry.get(id) else {
             return answer(reply, Err(Refused::NoSuchWorker(worker.to_owned())));
         };
         if let Some(starting) = self.starting.get_mut(&id) {
-            starting.waiters.push(reply);
+            add_waiter(&mut starting.waiters, reply);
             return;
         }
         if !row.status.is_terminal() {
@@ -386,11 +363,11 @@ impl Supervisor {
             Whom::Leader => child.process.signal(signal),
             Whom::Group => signal_group(child.pgid, signal),
             Whom::All if signal == libc::SIGKILL => {
-                super::ending::kill_all(child);
+                super::members::kill_all(child);
                 Ok(Delivery::Sent)
             }
             Whom::All => {
-                super::ending::signal_rest(child, signal);
+                super::members::signal_rest(child, signal);
                 signal_group(child.pgid, signal)
             }
         };
@@ -441,15 +418,14 @@ impl Supervisor {
         let _ = self.changes.send(super::handle::Change::Changed(id));
         let saved = self.save(id);
         self.schedule_sweep(crate::sys::clock::now());
-        tokio::spawn(async move {
-            let result = match saved.await {
-                Ok(Ok(())) => Ok(()),
-                Ok(Err(error)) => Err(Refused::DiskFull(error.to_string())),
-                Err(_) => Err(Refused::ShuttingDown),
-            };
-            let _ = reply.send(result);
-        });
+        tokio::spawn(async move { answer(reply, durable(saved.await)) });
     }
+}
+
+/// Those that have gone leave, so that one who asks again and again adds up to nothing.
+fn add_waiter(waiters: &mut Vec<Waiter>, reply: Waiter) {
+    waiters.retain(|waiter| !waiter.is_closed());
+    waiters.push(reply);
 }
 
 fn usage(leaf: &cgroup::Leaf) -> Usage {

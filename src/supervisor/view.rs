@@ -70,7 +70,7 @@ impl Supervisor {
             restarts: row.restarts,
             reservation: row.kind.reservation(),
             leftovers: row.leftovers.clone(),
-            limits: row.limits,
+            limits: *row.limits,
             unenforced: child.map(|c| c.unenforced.clone()).unwrap_or_default(),
             usage: None,
             output: row.output.clone(),

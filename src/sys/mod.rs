@@ -7,6 +7,7 @@
 
 pub mod cgroup;
 pub mod clock;
+pub mod dirs;
 pub mod fdslots;
 pub mod guardian;
 pub mod journal;

@@ -33,6 +33,23 @@ pub struct Stat {
     pub start_ticks: u64,
 }
 
+impl Stat {
+    /// All of it has ended; at most its status is still to be taken.
+    pub fn has_ended(&self) -> bool {
+        self.main_thread_ended() && self.threads <= 1
+    }
+
+    /// Its main thread has ended and others go on. The kernel then answers for it as for a
+    /// zombie: no environment, no working directory, and `cgroup.kill` does not reach it.
+    pub fn is_headless(&self) -> bool {
+        self.main_thread_ended() && self.threads > 1
+    }
+
+    fn main_thread_ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+}
+
 /// Reads one process. `NotFound` if it is gone or hidden.
 pub fn stat(pid: Pid) -> io::Result<Stat> {
     let mut text = Vec::with_capacity(512);
@@ -101,13 +118,25 @@ pub fn scan() -> io::Result<Vec<Stat>> {
 /// The value of one variable in the environment a process was started with. `None` if it is
 /// not there or not readable by us.
 pub fn environ_value(pid: Pid, name: &str) -> Option<Vec<u8>> {
-    let mut text = Vec::new();
-    let file = std::fs::File::open(format!("/proc/{pid}/environ")).ok()?;
-    file.take(ENVIRON_MAX).read_to_end(&mut text).ok()?;
+    let mut text = environ(format!("/proc/{pid}/environ")).unwrap_or_default();
+    if text.is_empty() && stat(pid).is_ok_and(|stat| stat.is_headless()) {
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+        text = threads
+            .flatten()
+            .filter_map(|thread| environ(thread.path().join("environ")))
+            .find(|text| !text.is_empty())?;
+    }
     text.split(|b| *b == 0).find_map(|entry| {
         let value = entry.strip_prefix(name.as_bytes())?;
         value.strip_prefix(b"=").map(<[u8]>::to_vec)
     })
+}
+
+fn environ(path: impl AsRef<std::path::Path>) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    let file = std::fs::File::open(path).ok()?;
+    file.take(ENVIRON_MAX).read_to_end(&mut text).ok()?;
+    Some(text)
 }
 
 /// Our children, ended ones that nobody waited for included. From

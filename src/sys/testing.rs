@@ -2,6 +2,7 @@
 //! for what is about the whole process.
 
 use std::ffi::CString;
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -91,6 +92,13 @@ pub(super) fn until(what: &str, mut condition: impl FnMut() -> bool) {
 
 pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+/// Says past the harness's capture that the test at hand does nothing here.
+pub(super) fn not_run(why: &str) {
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("a test");
+    let _ = writeln!(std::io::stderr(), "{test}: not run, because {why}");
 }
 
 /// For a test about the whole process: `true` in a process that runs this test alone, where the

@@ -7,6 +7,7 @@
 mod id;
 mod kind;
 mod process;
+mod rare;
 pub mod row;
 mod spec;
 mod status;
@@ -15,6 +16,7 @@ mod time;
 pub use id::{NodeId, ParseIdError, WorkerId};
 pub use kind::{Kind, KindError, KindType, ReplyTo};
 pub use process::{BootId, Pid, ProcessId, ProcessIdError};
+pub use rare::{Plain, Rare};
 pub use row::{Cancellation, Exit, Leftovers, Owner, Row, Tokens};
 pub use spec::{
     Control, Ending, Environment, LeftoversPolicy, Limits, Priority, RestartPolicy, Spec,

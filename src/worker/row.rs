@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::id::WorkerId;
 use super::kind::Kind;
 use super::process::{Pid, ProcessId};
+use super::rare::Rare;
 use super::spec::{Control, Ending, LeftoversPolicy, Limits, RestartPolicy, Timeouts};
 use super::status::{HowKnown, Outcome, Rung, Status};
 use super::time::Timestamp;
@@ -41,6 +42,17 @@ pub struct Cancellation {
     pub reason: String,
     /// When.
     pub at: Timestamp,
+}
+
+/// Most of a reason that is kept, bytes.
+const REASON_MAX: usize = 1024;
+
+impl Cancellation {
+    /// With the reason clipped to what a row may hold.
+    pub fn new(by: u32, reason: &str, at: Timestamp) -> Self {
+        let reason = clip(reason, REASON_MAX);
+        Self { by, reason, at }
+    }
 }
 
 /// What the leader left running (section 8).
@@ -129,11 +141,11 @@ pub struct Row {
     /// Put on the roll by Adopt.
     pub adopted: bool,
     /// Limits asked for.
-    pub limits: Limits,
+    pub limits: Rare<Limits>,
     /// Detectors asked for.
-    pub timeouts: Timeouts,
+    pub timeouts: Rare<Timeouts>,
     /// Ladder asked for.
-    pub ending: Ending,
+    pub ending: Rare<Ending>,
     /// Control channel asked for.
     pub control: Control,
     /// Restart policy asked for.
@@ -192,9 +204,9 @@ impl Row {
             leftovers: Leftovers::default(),
             held: false,
             adopted: false,
-            limits: Limits::default(),
-            timeouts: Timeouts::default(),
-            ending: Ending::default(),
+            limits: Rare::default(),
+            timeouts: Rare::default(),
+            ending: Rare::default(),
             control: Control::None,
             restart: RestartPolicy::No,
             restart_max: None,
@@ -331,7 +343,14 @@ pub mod bytes_list {
 
 #[cfg(test)]
 mod tests {
+    use super::Row;
     use super::bytes::{escape, unescape};
+
+    #[test]
+    fn a_row_stays_small() {
+        let size = size_of::<Row>();
+        assert!(size <= 672, "{size} bytes, 100,000 times over");
+    }
 
     #[test]
     fn every_byte_survives_escaping() {

@@ -317,6 +317,9 @@ fn check_numbers(spec: &Spec) -> Result<(), SpecError> {
     {
         return Err(bad("cpu-weight", "is not between 1 and 10000"));
     }
+    if spec.uid == Some(u32::MAX) {
+        return Err(bad("uid", "is no user: to the kernel it means none"));
+    }
     if limits.nice.is_some_and(|n| !(-20..=19).contains(&n)) {
         return Err(bad("nice", "is not between -20 and 19"));
     }
@@ -387,6 +390,7 @@ mod tests {
             ("name", Box::new(|s| s.name = "x".repeat(129))),
             ("cpu-weight", Box::new(|s| s.limits.cpu_weight = Some(0))),
             ("nice", Box::new(|s| s.limits.nice = Some(20))),
+            ("uid", Box::new(|s| s.uid = Some(u32::MAX))),
             ("memory-max", Box::new(|s| s.limits.memory_max = Some(0))),
             ("stop-signal", Box::new(|s| s.ending.stop_signal = Some(65))),
             ("trace-id", Box::new(|s| s.trace_id = "a b".into())),

@@ -6,6 +6,9 @@
 #[path = "../dbus/fake.rs"]
 mod fake;
 
+#[path = "../common/mod.rs"]
+mod common;
+
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -83,7 +86,7 @@ impl Drop for Daemon {
 
 /// The client with nothing of the caller's environment that could lead it to a real daemon.
 fn ctl(home: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_musterctl"));
+    let mut command = Command::new(common::program("musterctl"));
     command
         .env_clear()
         .env("PATH", "/usr/bin:/bin")

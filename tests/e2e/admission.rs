@@ -21,9 +21,24 @@ fn a_program_that_cannot_be_started_is_told_with_path_and_reason() {
             "{said:?}"
         );
     }
-    let said = world.ctl(&["run", "-d", "/nonexistent/dir", "--", "true"]);
-    assert_ne!(said.code, 0);
-    assert!(said.stderr.contains("/nonexistent/dir"), "{said:?}");
+    for (flag, dir, why) in [
+        ("-d", "/nonexistent/dir", "No such file or directory"),
+        ("-d", plain, "Not a directory"),
+        (
+            "--worktree",
+            "/nonexistent/dir",
+            "No such file or directory",
+        ),
+        ("--worktree", plain, "is not a directory"),
+    ] {
+        let said = world.ctl(&["run", flag, dir, "--", "true"]);
+        assert_ne!(said.code, 0);
+        assert!(
+            said.stderr.contains(dir) && said.stderr.contains(why),
+            "{said:?}"
+        );
+        assert!(!said.stderr.contains("Success"), "{said:?}");
+    }
     // No row claims to run; what was recorded of a failed start is terminal.
     for row in world.rows() {
         assert_eq!(text(&row["status"]), "exited", "{row}");
@@ -54,7 +69,7 @@ fn a_worker_asks_for_a_sibling_and_a_cancel_takes_it_along() {
     for containment in [Containment::Auto, Containment::None] {
         let world = World::with(containment, "");
         let (nap, mark) = (world.helper("nap"), world.mark().to_owned());
-        let ctl = crate::support::program("musterctl");
+        let ctl = crate::common::program("musterctl");
         let script = format!(
             "{} run -q --name child -- {nap} nap {mark} && exec {nap} nap {mark} {mark}/ready",
             ctl.display()

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 
 use crate::support::git::{Repo, fingerprint, git, try_git};
+use crate::support::rowfile::RowFile;
 use crate::support::{World, text, wait_for};
 
 /// Action and reason of each row of a report, by name.
@@ -332,5 +333,30 @@ fn a_commit_loop_beside_200_probes_never_meets_a_lock() {
     assert!(commits >= 50, "only {commits} commits");
     let lock = git(&tree, &["rev-parse", "--git-path", "index.lock"]);
     assert!(!tree.join(lock.trim()).exists());
+    world.end();
+}
+
+#[test]
+fn a_row_that_claims_life_is_not_forgotten_before_its_worktree_was_looked_at() {
+    let world = World::new();
+    let tree = Repo::new(world.path()).worktree("tree");
+    let id = world.run_to_end(&["-d", tree.to_str().unwrap()], &["true"]);
+    fs::write(tree.join("untracked"), "work\n").unwrap();
+    world.stop_daemon();
+    // What another daemon of this user adopted, and whose process is gone.
+    let mut file = RowFile::read(&world.row_file(&id));
+    file.set("status", "live".into());
+    file.table.insert("adopted".into(), true.into());
+    for key in ["outcome", "how_known", "exited", "exit"] {
+        file.table.remove(key);
+    }
+    file.write();
+
+    let said = world.ctl(&["forget", &id]);
+    assert_ne!(said.code, 0, "{said:?}");
+    assert!(said.stderr.contains("not clean"), "{said:?}");
+    assert_eq!(world.status_of(&id), "exited");
+    world.ctl(&["forget", "--force", &id]).ok();
+    assert!(world.rows().is_empty());
     world.end();
 }

@@ -115,6 +115,21 @@ fn a_start_ends_what_a_killed_daemon_and_guardian_left() {
 }
 
 #[test]
+fn a_start_ends_workers_whose_row_was_never_written() {
+    let world = World::without_cgroup("");
+    let (id, _) = start_family(&world, "family");
+    world.kill_daemon_and_guardian();
+    // As if the kill had come between the start and the write.
+    fs::remove_file(world.row_file(&id)).unwrap();
+    assert!(!world.worker_processes().is_empty());
+    assert!(world.rows().is_empty());
+    wait_until("what it had started is ended", || {
+        world.worker_processes().is_empty()
+    });
+    world.end();
+}
+
+#[test]
 fn a_row_found_dead_is_stamped_first_and_stays_for_its_grace() {
     let world = World::new();
     let repo = Repo::new(world.path());

@@ -271,6 +271,23 @@ fn the_ladder_goes_on_when_only_the_leader_obeys() {
 }
 
 #[test]
+fn a_process_whose_main_thread_has_ended_is_not_taken_for_dead() {
+    for containment in [Containment::Auto, Containment::None] {
+        let world = World::with(containment, LADDER);
+        let (helper, mark) = (world.helper("headless"), world.mark().to_owned());
+        let script = format!(
+            "setsid {helper} headless {mark} {mark}/ready &
+            until [ -e {mark}/ready ]; do sleep 0.05; done"
+        );
+        let row = world.ended(&world.run(&[], &["sh", "-c", &script]));
+        world.assert_no_worker_process();
+        assert_eq!(leftovers(&row), (1, vec!["headless".into()]));
+        assert_eq!((code(&row), text(&row["rung"])), (Some(0), "kill".into()));
+        world.end();
+    }
+}
+
+#[test]
 fn a_cancel_does_not_wait_out_its_timers_when_everybody_has_gone() {
     let world = World::with(Containment::Auto, "[ladder]\nkill_grace = \"10min\"\n");
     let (helper, mark) = (world.helper("obedient"), world.mark().to_owned());

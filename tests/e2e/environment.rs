@@ -85,7 +85,7 @@ fn a_worker_leads_its_group_with_clean_descriptors_and_signals() {
 fn a_private_runtime_directory_goes_with_its_worker() {
     let world = World::new();
     let script = "echo $MUSTER_RUNTIME_DIR; mkdir $MUSTER_RUNTIME_DIR/deep; \
-        touch $MUSTER_RUNTIME_DIR/deep/file $TMPDIR/x; stat -c %a $MUSTER_RUNTIME_DIR; \
+        touch $MUSTER_RUNTIME_DIR/deep/file $TMPDIR/x; chmod 0 $MUSTER_RUNTIME_DIR/deep; stat -c %a $MUSTER_RUNTIME_DIR; \
         case $TMPDIR in $MUSTER_RUNTIME_DIR*) echo inside;; esac";
     let text = told(&world, &["--private-tmp"], script);
     let lines: Vec<&str> = text.lines().collect();

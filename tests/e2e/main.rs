@@ -10,6 +10,8 @@
     reason = "a test's name is its documentation, and a panic its verdict"
 )]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod support;
 
 mod admission;

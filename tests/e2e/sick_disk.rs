@@ -46,8 +46,7 @@ fn fill(path: &Path) {
 fn a_full_disk_refuses_new_workers_and_loses_nothing() {
     let test = "a_full_disk_refuses_new_workers_and_loses_nothing";
     if !means::is_root() {
-        // Only root can mount a small file system.
-        return;
+        return means::not_mine(test, "only root can mount a small file system");
     }
     let world = World::new();
     fs::create_dir(world.state()).unwrap();
@@ -139,10 +138,15 @@ impl Fault {
 
 /// strace needs root here: a daemon that may take other people's ids lets nobody trace it.
 fn traceable(test: &str) -> bool {
-    if means::is_root() && !means::has_program("strace") {
+    if !means::is_root() {
+        means::not_mine(test, "only root may trace the daemon");
+        return false;
+    }
+    let there = means::has_program("strace");
+    if !there {
         means::not_run(test, "strace is not installed");
     }
-    means::is_root() && means::has_program("strace")
+    there
 }
 
 #[test]

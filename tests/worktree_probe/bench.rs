@@ -12,6 +12,8 @@ use std::time::Duration;
 use musterd::gc::worktree::{HelperIo, HelperLauncher, Later, ProbeOptions, Prober, TreeState};
 use musterd::worker::Owner;
 
+use crate::common::program;
+
 /// A directory with a repository `main` of two files and one commit.
 pub struct Bench {
     tmp: tempfile::TempDir,
@@ -108,8 +110,8 @@ pub struct Launcher {
 impl HelperLauncher for Launcher {
     fn launch(&self, _: Owner) -> Later<io::Result<HelperIo>> {
         self.started.fetch_add(1, Ordering::SeqCst);
-        let musterd = Path::new(env!("CARGO_BIN_EXE_musterd"));
-        let spawned = Command::new(self.program.as_deref().unwrap_or(musterd))
+        let musterd = || program("musterd");
+        let spawned = Command::new(self.program.clone().unwrap_or_else(musterd))
             .arg("probe")
             .args(&self.git)
             .env_clear()

@@ -8,6 +8,7 @@ use musterd::gc::worktree::{Owned, Probes, TreeState, owned_worktree};
 use musterd::worker::{Owner, WorktreeChoice};
 
 use crate::bench::{Bench, Launcher, ME, block_on, prober};
+use crate::common::program;
 
 #[track_caller]
 pub fn wait_until(what: &str, done: impl Fn() -> bool) {
@@ -68,11 +69,12 @@ fn a_helper_that_breaks_its_word_is_replaced() {
 fn a_helper_that_hangs_is_killed_and_the_next_one_answers() {
     let bench = Bench::new();
     let w = bench.linked("w");
-    let musterd = env!("CARGO_BIN_EXE_musterd");
+    let musterd = program("musterd");
     let flag = bench.path("hung");
     let body = format!(
-        "if [ ! -e {0} ]; then : >{0}; exec sleep 1000; fi; exec {musterd} probe",
-        flag.display()
+        "if [ ! -e {0} ]; then : >{0}; exec sleep 1000; fi; exec {1} probe",
+        flag.display(),
+        musterd.display()
     );
     let launcher = Launcher {
         program: Some(bench.script("helper", &body)),

@@ -6,6 +6,8 @@
 )]
 
 mod bench;
+#[path = "../common/mod.rs"]
+mod common;
 mod helpers;
 mod hostile;
 mod states;

@@ -1,6 +1,7 @@
 //! What is clean, what is not, and what cannot be told.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
@@ -253,7 +254,10 @@ fn a_cherry_pick_in_a_reftable_is_seen() {
     let bench = Bench::new();
     let dir = tempfile::tempdir().unwrap();
     if !bench.try_git(dir.path(), &["init", "-q", "--ref-format=reftable"]) {
-        eprintln!("not run, because this git has no reftable");
+        let _ = writeln!(
+            std::io::stderr(),
+            "reftable: not run, because this git does not have it"
+        );
         return;
     }
     let bench = Bench::with(&["--ref-format=reftable"]);

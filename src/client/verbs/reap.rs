@@ -22,11 +22,13 @@ pub async fn run(daemon: &Daemon, args: &ReapArgs, out: &mut Output) -> Result<C
         ..ReapOptions::default()
     };
     let mut report = sweep(daemon, &options).await?;
-    // Each page is a sweep of its own: only one that changes nothing may be asked for again.
-    while args.dry_run && missing(&report) > 0 {
+    while missing(&report) > 0 {
         options.after = report.rows.last().and_then(|row| row.id.parse().ok());
+        if options.after.is_none() {
+            break;
+        }
         let page = sweep(daemon, &options).await?;
-        if options.after.is_none() || page.rows.is_empty() {
+        if page.rows.is_empty() {
             break;
         }
         report.rows.extend(page.rows);

@@ -157,6 +157,15 @@ fn details(worker: &Worker, now: i64, out: &mut Output) {
     if !worker.unenforced.is_empty() {
         field(out, "Unenforced", &escape(&worker.unenforced.join(", ")));
     }
+    for outsider in &worker.outside {
+        let what = format!(
+            "{} (pid {}): {}",
+            escape(&outsider.comm),
+            outsider.pid,
+            escape(&outsider.why.replace('-', " "))
+        );
+        field(out, "Outside", &what);
+    }
     let flags: Vec<&str> = [(worker.held, "held"), (worker.adopted, "adopted")]
         .into_iter()
         .filter_map(|(is, word)| is.then_some(word))
@@ -341,6 +350,7 @@ mod tests {
             "owner": {"uid": 4_000_000_000_u32, "gid": 1}, "argv": ["a", "b c"], "cwd": "/d",
             "started": 0, "exited": 5_000_000, "created": 0, "held": true,
             "leftovers": {"count": 1, "names": ["sleep"]}, "note": "x",
+            "outside": [{"pid": 7, "comm": "tmux", "why": "left-the-leaf"}],
         }))
         .unwrap();
         let text = text_of(|out| block(&worker, &Users::default(), 65_000_000, out));
@@ -350,6 +360,7 @@ mod tests {
             "1min ago (ran 5s)",
             "Outcome: crashed (killed for lack of memory, SIGKILL), left running: 1 (sleep), x\n",
             "Owner: 4000000000 (uid 4000000000)\n",
+            "Outside: tmux (pid 7): left the leaf\n",
             "Kind: subagent:h\n",
             "Command: a \"b c\"\n",
             "Flags: held\n",

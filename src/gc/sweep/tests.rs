@@ -186,8 +186,8 @@ fn one_unsafe_row_keeps_nobody_else() {
         ..Trees::default()
     });
     let outcome = run(input(rows), System::default(), &trees);
-    let rows = outcome.verdicts.into_iter().map(|v| v.report).collect();
-    let report = Report::new(false, rows, outcome.errors, 0, None);
+    let rows: Vec<_> = outcome.verdicts.into_iter().map(|v| v.report).collect();
+    let report = Report::new(false, &rows, outcome.errors, 0, None);
     assert_eq!(report.counts["reap"], 8);
     assert_eq!(report.counts["stamp"], 0);
     assert_eq!(report.counts["keep:worktree-dirty"], 1);
@@ -383,11 +383,11 @@ fn a_report_is_paged_and_counts_all() {
     );
     let rows: Vec<_> = outcome.verdicts.into_iter().map(|v| v.report).collect();
     let after = Some(rows[2].id);
-    let report = Report::new(true, rows.clone(), Vec::new(), 4, after);
+    let report = Report::new(true, &rows, Vec::new(), 4, after);
     assert_eq!((report.rows.len(), report.more), (4, true));
     assert_eq!(report.rows[0].id, rows[3].id);
     assert_eq!(report.counts["reap"], 10);
-    let last = Report::new(true, rows.clone(), Vec::new(), 4, Some(rows[5].id));
+    let last = Report::new(true, &rows, Vec::new(), 4, Some(rows[5].id));
     assert_eq!((last.rows.len(), last.more), (4, false));
     assert_eq!(rows[0].clone().changed().reason, "changed");
 }

@@ -111,6 +111,9 @@ pub(super) fn inode(meta: &Metadata) -> Inode {
 /// What directory it is, without links, and where its file system is mounted.
 pub(super) fn identify(path: &Path) -> Result<Place, String> {
     let real = std::fs::canonicalize(path).map_err(|e| format!("cannot be resolved: {e}"))?;
+    if !real.is_dir() {
+        return Err("is not a directory".to_owned());
+    }
     let mut inodes = Vec::new();
     for dir in real.ancestors() {
         let meta = std::fs::metadata(dir).map_err(|e| format!("cannot be looked at: {e}"))?;

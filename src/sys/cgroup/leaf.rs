@@ -6,7 +6,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use super::{is_gone, mount, of_process, read, value, write};
-use crate::sys::process::ProcessRef;
+use crate::sys::process::{ProcessRef, stat};
 use crate::worker::{Limits, Pid};
 
 /// Directories that one removal looks at, at most.
@@ -194,6 +194,7 @@ pub fn read_populated(events: BorrowedFd<'_>) -> io::Result<bool> {
 
 pub(super) fn kill(directory: &Path) -> io::Result<()> {
     match write(directory, "cgroup.kill", "1") {
+        Ok(()) => kill_headless(directory),
         // Linux 5.14 brought the file; before it, one by one.
         Err(e) if e.kind() == io::ErrorKind::NotFound => match kill_one_by_one(directory) {
             Err(e) if is_gone(&e) => Ok(()),
@@ -202,6 +203,32 @@ pub(super) fn kill(directory: &Path) -> io::Result<()> {
         Err(e) if is_gone(&e) => Ok(()),
         other => other,
     }
+}
+
+/// `cgroup.kill` sends its signal to main threads, and one that has ended takes none for the
+/// rest of its process. Those processes get theirs by pidfd.
+fn kill_headless(directory: &Path) -> io::Result<()> {
+    let leaf = Leaf::at(directory.to_owned());
+    let name = leaf.rel();
+    for pid in leaf.pids()? {
+        if stat(pid).is_ok_and(|stat| stat.is_headless()) {
+            kill_member(pid, &name)?;
+        }
+    }
+    Ok(())
+}
+
+/// SIGKILL to a process if it is in this cgroup or below; answers whether it was.
+fn kill_member(pid: Pid, name: &Path) -> io::Result<bool> {
+    let Ok(process) = ProcessRef::of_pid(pid) else {
+        return Ok(false);
+    };
+    // Looked up after the pidfd was opened, so the pid is still that of a member.
+    let member = of_process(pid).is_ok_and(|group| group.starts_with(name));
+    if member {
+        process.signal(libc::SIGKILL)?;
+    }
+    Ok(member)
 }
 
 /// Frozen first, so that it cannot fork away; then what is killed dies although it is frozen.
@@ -213,14 +240,7 @@ fn kill_one_by_one(directory: &Path) -> io::Result<()> {
     for _ in 0..KILL_ROUNDS {
         let mut left = false;
         for pid in leaf.pids()? {
-            let Ok(process) = ProcessRef::of_pid(pid) else {
-                continue;
-            };
-            // Looked up after the pidfd was opened, so the pid is still that of a member.
-            if of_process(pid).is_ok_and(|group| group.starts_with(&name)) {
-                process.signal(libc::SIGKILL)?;
-                left = true;
-            }
+            left |= kill_member(pid, &name)?;
         }
         if !left {
             break;

@@ -10,7 +10,8 @@ use super::*;
 use crate::sys::process::{ProcessRef, exits_within, signal_group};
 use crate::sys::spawn::Image;
 use crate::sys::testing::{
-    LONG, finish, image, in_own_process, is_own_process, kill as end, own_process, start, until,
+    LONG, finish, image, in_own_process, is_own_process, kill as end, not_run, own_process, start,
+    until,
 };
 use crate::sys::wait;
 use crate::worker::{Exit, Limits};
@@ -18,7 +19,11 @@ use crate::worker::{Exit, Limits};
 /// Where trees may be made, or a printed reason for none.
 pub(in crate::sys) fn place() -> Option<PathBuf> {
     let mounts = mount::all().unwrap_or_default();
-    let place = mounts.into_iter().find(|mount| mount.writable)?.point;
+    let Some(place) = mounts.into_iter().find(|mount| mount.writable) else {
+        not_run("no cgroup2 is mounted to be written");
+        return None;
+    };
+    let place = place.point;
     let probe = place.join(format!("musterd-probe-{}", std::process::id()));
     match fs::create_dir(&probe) {
         Ok(()) => {
@@ -26,7 +31,8 @@ pub(in crate::sys) fn place() -> Option<PathBuf> {
             Some(place)
         }
         Err(e) => {
-            println!("skipped: cannot make cgroups in {}: {e}", place.display());
+            let place = place.display();
+            not_run(&format!("no cgroup can be made in {place}: {e}"));
             None
         }
     }

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32};
 
 use super::child::{Child, Items, Move};
-use super::{Image, SpawnError, Stage};
+use super::{Ids, Image, SpawnError, Stage};
 use crate::sys::fdslots::Slots;
 
 /// What a shell uses where PATH is not set.
@@ -63,6 +63,9 @@ impl Prepared {
         };
         if image.argv.is_empty() || image.candidates.is_empty() {
             return Err(invalid("nothing to execute"));
+        }
+        if image.ids.as_ref().is_some_and(holds_no_id) {
+            return Err(invalid("4294967295 is no user and no group"));
         }
         let numbers = slots.numbers();
         let targets = targets(image);
@@ -162,6 +165,11 @@ pub(super) fn targets(image: &Image) -> Vec<i32> {
 }
 
 /// An unprivileged daemon cannot even set what it has.
+/// setresuid(2) and its like take -1 for "as it is": the child would keep the daemon's.
+fn holds_no_id(ids: &Ids) -> bool {
+    [ids.uid, ids.gid].contains(&u32::MAX) || ids.groups.contains(&u32::MAX)
+}
+
 fn ids(image: &Image) -> Option<(u32, u32)> {
     let ids = image.ids.as_ref()?;
     let uid = rustix::process::geteuid().as_raw();

@@ -6,15 +6,15 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::{Ids, Image, Stage};
 use crate::sys::testing::{
-    LONG, c, finish, forker, image, is_root, kill, shared, start, start_with, status_line, until,
+    LONG, c, finish, forker, image, is_root, kill, not_run, shared, start, start_with, status_line,
+    until,
 };
 use crate::worker::Exit;
 
 #[test]
 fn ids_groups_and_rights_are_the_owners() {
     if !is_root() {
-        println!("skipped: needs root to take other ids");
-        return;
+        return not_run("only root may take other ids");
     }
     let ids = Ids {
         uid: 54_321,
@@ -54,10 +54,22 @@ fn ids_groups_and_rights_are_the_owners() {
 }
 
 #[test]
+fn an_id_that_means_no_change_is_refused() {
+    for (uid, gid, group) in [(u32::MAX, 1, 1), (1, u32::MAX, 1), (1, 1, u32::MAX)] {
+        let groups = vec![group];
+        let image = Image {
+            ids: Some(Ids { uid, gid, groups }),
+            ..image(&["true"])
+        };
+        let error = start_with(shared(), image).unwrap_err();
+        assert_eq!((error.stage, error.errno), (Stage::Prepare, libc::EINVAL));
+    }
+}
+
+#[test]
 fn the_daemon_is_as_traceable_as_before() {
     if !is_root() {
-        println!("skipped: needs root to take other ids");
-        return;
+        return not_run("only root may take other ids");
     }
     let ids = Ids {
         uid: 54_321,
@@ -85,8 +97,7 @@ fn the_daemon_is_as_traceable_as_before() {
 #[test]
 fn an_ordinary_daemon_may_name_its_own_ids_and_no_others() {
     if is_root() {
-        println!("skipped: is about an ordinary user");
-        return;
+        return not_run("it is about an ordinary user");
     }
     let uid = rustix::process::geteuid().as_raw();
     let gid = rustix::process::getegid().as_raw();

@@ -8,6 +8,11 @@ pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
+/// Says that a test is for another user than this one, whose pass runs it.
+pub fn not_mine(test: &str, why: &str) {
+    let _ = writeln!(std::io::stderr(), "{test}: not run, because {why}");
+}
+
 /// Says that a test did not run. Returns, so that the test can; panics where `CI=true`.
 pub fn not_run(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "{test}: not run, because {why}");

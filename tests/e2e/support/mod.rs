@@ -7,7 +7,7 @@ pub mod rowfile;
 mod world;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -37,18 +37,6 @@ pub fn wait_within<T>(bound: Duration, what: &str, mut look: impl FnMut() -> Opt
 
 pub fn wait_until(what: &str, mut look: impl FnMut() -> bool) {
     wait_for(what, || look().then_some(()));
-}
-
-/// Where the programs are; the variable serves copies of them for another user.
-pub fn program(name: &str) -> PathBuf {
-    if let Some(dir) = std::env::var_os("MUSTERD_TEST_PROGRAMS") {
-        return Path::new(&dir).join(name);
-    }
-    let musterctl = Path::new(env!("CARGO_BIN_EXE_musterctl"));
-    match name {
-        "forktree" => musterctl.with_file_name("examples").join(name),
-        _ => musterctl.with_file_name(name),
-    }
 }
 
 /// What a command said.

@@ -20,7 +20,8 @@ pub struct Process {
 
 impl Process {
     /// The process now, dead ones (zombies) excluded: where PID 1 reaps slowly, killed orphans
-    /// stay as Z for a while.
+    /// stay as Z for a while. One with more threads than its ended main thread is not dead; its
+    /// arguments and environment are those of such a thread.
     pub fn read(pid: i32) -> Option<Process> {
         let dir = PathBuf::from(format!("/proc/{pid}"));
         let stat = fs::read_to_string(dir.join("stat")).ok()?;
@@ -28,11 +29,17 @@ impl Process {
         let comm = head.split_once('(')?.1.to_owned();
         let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
         let state = fields.first()?.chars().next()?;
-        if matches!(state, 'Z' | 'X') {
+        let threads: u32 = fields.get(17)?.parse().ok()?;
+        let headless = matches!(state, 'Z' | 'X');
+        if headless && threads <= 1 {
             return None;
         }
+        let task = match headless {
+            true => dir.join("task").join(other_thread(pid)?),
+            false => dir.clone(),
+        };
         let nul_to = |name: &str, to: &str| {
-            let bytes = fs::read(dir.join(name)).unwrap_or_default();
+            let bytes = fs::read(task.join(name)).unwrap_or_default();
             String::from_utf8_lossy(&bytes).replace('\0', to)
         };
         Some(Process {
@@ -57,6 +64,13 @@ impl Process {
     pub fn carries(&self, mark: &str) -> bool {
         self.cmdline.contains(mark) || self.environ.iter().any(|pair| pair.contains(mark))
     }
+}
+
+fn other_thread(pid: i32) -> Option<String> {
+    fs::read_dir(format!("/proc/{pid}/task"))
+        .ok()?
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .find(|thread| *thread != pid.to_string())
 }
 
 /// Every living process.

@@ -13,7 +13,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::proc::Process;
-use super::{Said, hear, means, proc, program, text, wait_for, wait_until};
+use super::{Said, hear, means, proc, text, wait_for, wait_until};
+use crate::common::program;
 
 /// How the daemon contains its workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +42,8 @@ impl World {
         }
         if means::is_root() {
             means::not_run(test, "no cgroup2 can be written here");
+        } else {
+            means::not_mine(test, "this user can write no cgroup2");
         }
         None
     }

@@ -1,0 +1,119 @@
+//! When the service ends: told to by a signal, with a bound for the workers, or for want of
+//! anything to do.
+
+use std::time::Duration;
+
+use super::Supervisor;
+use super::drain::Drain;
+use super::handle::Change;
+use super::timers::Key;
+use crate::service_event;
+use crate::worker::Now;
+
+/// What the disk gets to take the last changes: a sick one must not keep the service from ending.
+const LAST_CHANGES: Duration = Duration::from_secs(10);
+
+/// Why the loop ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// A stop signal, and everything has ended.
+    Drained,
+    /// A stop signal, and so many workers were left when time was up.
+    Abandoned(u32),
+    /// Nothing to do for long enough.
+    Idle,
+}
+
+impl Supervisor {
+    /// SIGTERM: closes admission for good and ends all; the second one forces.
+    pub(super) fn stop(&mut self, now: Now) {
+        let before = self.drain.as_ref().filter(|drain| drain.for_good);
+        let forced = before.is_some();
+        let until = before
+            .and_then(|drain| drain.until)
+            .unwrap_or_else(|| now.mono.plus(self.set.config.ladder.drain_timeout));
+        self.drain = Some(Drain {
+            leave: true,
+            until: Some(until),
+            for_good: true,
+        });
+        self.timers.set(Key::Drain, Some(until));
+        let workers = self.children.len();
+        service_event!(
+            INFO,
+            crate::log::id::STOPPING,
+            "stopping: ending {workers} workers"
+        );
+        self.end_all(self.set.me.uid, "the service is stopping", forced);
+        if forced {
+            self.end_hooks("was killed: the service was told again to stop");
+        }
+        let _ = self.changes.send(Change::Service);
+    }
+
+    pub(super) fn is_over(&mut self, now: Now) -> Option<Stopped> {
+        let Some(drain) = &self.drain else {
+            return self.is_idle(now).then_some(Stopped::Idle);
+        };
+        // An idle exit would open admission again: the next start knows of no drain.
+        if !drain.leave {
+            return None;
+        }
+        // A worker stays in the table until its stop hook has ended; probe helpers change nothing
+        // and are killed.
+        if self.children.is_empty() && self.starting.is_empty() {
+            return Some(Stopped::Drained);
+        }
+        if drain.until.is_none_or(|until| now.mono < until) {
+            return None;
+        }
+        let left = self.children.len() + self.starting.len();
+        self.abandon(now);
+        Some(Stopped::Abandoned(u32::try_from(left).unwrap_or(u32::MAX)))
+    }
+
+    fn is_idle(&self, now: Now) -> bool {
+        let Some(idle_exit) = self.set.idle_exit else {
+            return false;
+        };
+        self.children.is_empty()
+            && self.starting.is_empty()
+            && self.sweeps.is_quiet()
+            && self.helpers.is_empty()
+            && self.helpers_starting.is_empty()
+            && self.commands.is_empty()
+            && self
+                .activity
+                .quiet_for(now.mono)
+                .is_some_and(|quiet| quiet >= idle_exit)
+    }
+
+    pub(super) fn look_for_idleness(&mut self, now: Now) {
+        let Some(idle_exit) = self.set.idle_exit else {
+            return;
+        };
+        // Peers that come and go wake the loop by themselves; only quiet needs a timer.
+        let wait = match self.activity.quiet_for(now.mono) {
+            Some(quiet) if self.children.is_empty() => idle_exit.saturating_sub(quiet),
+            _ => idle_exit,
+        };
+        if self.children.is_empty() && self.starting.is_empty() {
+            let pause = wait.max(Duration::from_millis(10));
+            self.timers.set(Key::Idle, Some(now.mono.plus(pause)));
+        } else {
+            self.timers.set(Key::Idle, None);
+        }
+    }
+
+    pub(super) async fn close(&mut self) {
+        self.kill_unknown_strangers();
+        for helper in self.helpers.values() {
+            helper.kill();
+        }
+        self.save_changed_rows();
+        let flushed = self.writer.flush();
+        if tokio::time::timeout(LAST_CHANGES, flushed).await.is_err() {
+            tracing::error!("the state directory does not take the last changes; leaving");
+        }
+    }
+}
