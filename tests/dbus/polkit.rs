@@ -212,7 +212,8 @@ async fn whatever_is_no_clear_yes_is_a_no() {
         .collect();
     let mut cancelled = fake.cancelled.lock().unwrap().clone();
     let mut last = asked.split_off(asked.len() - 2);
-    (cancelled.sort(), last.sort());
+    cancelled.sort();
+    last.sort();
     assert_eq!(cancelled, last);
 }
 

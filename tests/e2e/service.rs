@@ -99,7 +99,7 @@ fn the_log_level_is_set_while_the_daemon_runs() {
 #[test]
 fn the_tree_shows_processes_below_workers_and_workers_below_their_parents() {
     let world = World::new();
-    let musterctl = crate::support::program("musterctl");
+    let musterctl = crate::common::program("musterctl");
     let script = format!(
         "{} run --quiet --name child -- sleep 1000; exec sleep 1001",
         musterctl.display()
