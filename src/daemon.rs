@@ -6,9 +6,11 @@
 //! loop thread:  supervisor -> socket -> bus name -> ready
 //! ```
 
+mod again;
+
 use std::ffi::OsString;
 use std::fs::Permissions;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,8 +28,10 @@ use crate::registry::Registry;
 use crate::registry::store::Store;
 use crate::registry::writer::Writer;
 use crate::service_event;
+use crate::supervisor::handle::Handle;
+use crate::supervisor::handover::Handover;
 use crate::supervisor::output::journal_for;
-use crate::supervisor::reconcile::reconcile;
+use crate::supervisor::reconcile::{Reconciled, reconcile};
 use crate::supervisor::signals::Signals;
 use crate::supervisor::unrecorded::end_unrecorded;
 use crate::supervisor::{Parts, Settings, Stopped, Supervisor};
@@ -36,7 +40,7 @@ use crate::sys::fdslots::Slots;
 use crate::sys::guardian::{self, DaemonSide};
 use crate::sys::lock::{LockError, StateLock, acquire};
 use crate::sys::spawn::{Forker, Jobs, forker, main_thread};
-use crate::sys::{privilege, process, signals};
+use crate::sys::{privilege, process, reexec, signals};
 use crate::worker::Owner;
 
 /// State of the system instance.
@@ -88,6 +92,12 @@ pub struct Options {
     /// Say "ready" on this descriptor when it serves
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<i32>,
+    /// Go on where the image before stopped (set by the daemon itself)
+    #[arg(long, value_name = "N", hide = true)]
+    pub resume_fd: Option<i32>,
+    /// Only say whether this image could take over (set by the daemon itself)
+    #[arg(long, value_name = "N", hide = true, conflicts_with = "resume_fd")]
+    pub trial_fd: Option<i32>,
     /// Where the log goes: auto, journal or stderr
     #[arg(long, value_name = "TARGET", default_value = "auto")]
     pub log: Target,
@@ -106,7 +116,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             });
         }
     };
-    if !options.embedded {
+    if let Some(number) = options.trial_fd {
+        return again::trial(&options, number);
+    }
+    if !options.embedded || options.resume_fd.is_some() {
         return run(&options, None);
     }
     // Before any thread exists: the guardian is this process, the daemon its child.
@@ -139,7 +152,9 @@ struct Ground {
     quarantined: u32,
     degraded: Vec<String>,
     clock: Option<i64>,
-    _lock: StateLock,
+    lock: StateLock,
+    before: Option<Handover>,
+    image: OwnedFd,
 }
 
 fn try_run(options: &Options, guardian: Option<DaemonSide>) -> Result<(), Fault> {
@@ -152,10 +167,36 @@ fn try_run(options: &Options, guardian: Option<DaemonSide>) -> Result<(), Fault>
     let ready = ready.map_err(|e| Fault::Usage(format!("--ready-fd: {e}")))?;
     let slots =
         Slots::reserve().map_err(|e| Fault::Other(format!("cannot reserve descriptors: {e}")))?;
+    let before = options.resume_fd.map(again::read).transpose()?;
+    match try_serve(options, guardian, slots, ready, before.clone()) {
+        Ok(End::Over) => Ok(()),
+        Ok(End::Again(next)) => Err(again::execute_next(*next)),
+        Err(fault) => {
+            if let (Some(number), Some(before)) = (options.resume_fd, &before) {
+                again::go_back(number, before, &fault);
+            }
+            Err(fault)
+        }
+    }
+}
+
+/// How a life of this image ends.
+enum End {
+    Over,
+    Again(Box<again::Next>),
+}
+
+fn try_serve(
+    options: &Options,
+    guardian: Option<DaemonSide>,
+    slots: Slots,
+    ready: Option<OwnedFd>,
+    before: Option<Handover>,
+) -> Result<End, Fault> {
     let config = load_config(options)?;
     let log = Log::start(options.log, config.log.level)
         .map_err(|e| Fault::Other(format!("cannot start the log: {e}")))?;
-    let mut ground = ground(options, config, guardian.as_ref())?;
+    let mut ground = ground(options, config, guardian.as_ref(), before)?;
     let output = ground.set.config.workers.output;
     let logs_there = !options.embedded && log.control().to_journal();
     ground.set.journal = journal_for(output, logs_there);
@@ -191,6 +232,7 @@ fn ground(
     options: &Options,
     config: Config,
     guardian: Option<&DaemonSide>,
+    before: Option<Handover>,
 ) -> Result<Ground, Fault> {
     let me = Owner {
         uid: rustix::process::geteuid().as_raw(),
@@ -200,10 +242,18 @@ fn ground(
     private_dir(&state_dir, me)?;
     private_dir(&state_dir.join("output"), me)?;
     private_dir(&runtime_dir, me)?;
-    let lock = acquire(&state_dir).map_err(|e| lock_fault(e, &state_dir))?;
+    let store = Arc::new(Store::open(&state_dir)?);
+    let lock = match &before {
+        Some(before) => StateLock::handed_over(taken(before.lock)?),
+        None => acquire(&state_dir).map_err(|e| lock_fault(e, &state_dir))?,
+    };
     privilege::become_subreaper()
         .map_err(|e| Fault::Other(format!("cannot become a subreaper: {e}")))?;
-    let nofile = privilege::raise_nofile();
+    let raised = privilege::raise_nofile();
+    let nofile = match &before {
+        Some(before) => before.nofile,
+        None => Some((raised.soft, raised.hard)),
+    };
     let prefix = run_prefix(&state_dir, me);
     let mut degraded = Vec::new();
     let choice = match &config.containment.cgroup {
@@ -211,7 +261,10 @@ fn ground(
         Cgroup::None => Choice::None,
         Cgroup::Path(path) => Choice::Path(path.clone()),
     };
-    let tree = own_tree(&choice, &format!("{prefix}{}", own_mark()));
+    let tree = match before.as_ref().map(|before| before.tree.clone()) {
+        Some(tree) => tree.map(|root| Tree::reopen(&root)),
+        None => own_tree(&choice, &format!("{prefix}{}", own_mark())),
+    };
     match (&tree, guardian) {
         (Ok(tree), Some(side)) => side
             .tell_tree(tree.root())
@@ -221,13 +274,14 @@ fn ground(
             service_event!(WARN, id::CONTAINMENT_WEAK, "containment is weaker: {why}");
         }
     }
-    let store = Arc::new(Store::open(&state_dir)?);
     let (registry, quarantined) = load(&store, &mut degraded)?;
     let clock = store
         .read_clock()
         .filter(|mark| process::boot_id().is_ok_and(|boot| boot == mark.boot_id))
         .map(|mark| mark.wall_minus_boot_usec);
-    clear_runtime(&runtime_dir, me)?;
+    if before.is_none() {
+        clear_runtime(&runtime_dir, me)?;
+    }
     let socket = options
         .socket
         .clone()
@@ -241,8 +295,9 @@ fn ground(
         system: !is_user(options),
         journal: None,
         idle_exit: (!idle.is_zero()).then_some(idle),
-        nofile: Some((nofile.soft, nofile.hard)),
-        generation: 1,
+        nofile,
+        generation: before.as_ref().map_or(1, |before| before.generation + 1),
+        again: again::again(None),
         config,
     };
     Ok(Ground {
@@ -254,7 +309,9 @@ fn ground(
         quarantined,
         degraded,
         clock,
-        _lock: lock,
+        lock,
+        before,
+        image: reexec::own_image().map_err(Fault::io("open", "/proc/self/exe"))?,
     })
 }
 
@@ -417,7 +474,7 @@ fn serve(
     jobs: Jobs,
     ready: Option<OwnedFd>,
     log: Arc<Control>,
-) -> Result<(), Fault> {
+) -> Result<End, Fault> {
     let stop = forker.clone();
     let thread = std::thread::Builder::new()
         .name("loop".to_owned())
@@ -439,7 +496,7 @@ fn run_loop(
     forker: Forker,
     ready: Option<OwnedFd>,
     log: Arc<Control>,
-) -> Result<(), Fault> {
+) -> Result<End, Fault> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(16)
@@ -458,13 +515,20 @@ async fn run_service(
     forker: Forker,
     ready: Option<OwnedFd>,
     log: Arc<Control>,
-) -> Result<(), Fault> {
+) -> Result<End, Fault> {
     let io =
         |what: &'static str| move |e: std::io::Error| Fault::Other(format!("cannot {what}: {e}"));
-    let found = reconcile(&mut ground.registry);
+    let found = match &ground.before {
+        Some(_) => Reconciled::default(),
+        None => reconcile(&mut ground.registry),
+    };
     ground.degraded.extend(found.errors);
-    end_lost_workers(&mut ground);
-    if let Ok(tree) = &ground.tree {
+    if ground.before.is_none() {
+        end_lost_workers(&mut ground);
+    }
+    if let Ok(tree) = &ground.tree
+        && ground.before.is_none()
+    {
         end_old_runs(tree, &ground.prefix);
     }
     let writer = Writer::start(Arc::clone(&ground.store)).map_err(io("start the writer"))?;
@@ -487,17 +551,43 @@ async fn run_service(
         clock: ground.clock,
         settled: found.settled,
     };
+    let again = ground.set.again.clone();
+    let before = ground.before;
+    let handed_socket = before.as_ref().map(|before| (before.socket, before.image));
+    let peers = before
+        .as_ref()
+        .map(|before| before.peers.clone())
+        .unwrap_or_default();
     let (supervisor, handle) =
-        Supervisor::new(ground.set, parts).map_err(io("start the supervisor"))?;
+        Supervisor::new(ground.set, parts, before).map_err(io("start the supervisor"))?;
     let running = tokio::spawn(supervisor.run());
     let authority: Arc<dyn Authority> = if is_user(options) {
         Arc::new(NoPolkit)
     } else {
         Arc::new(Polkit::default())
     };
-    let server = Server::new(handle, authority, log, limits);
-    let listener = bind(&socket)?;
-    tokio::spawn(Arc::clone(&server).serve_socket(listener));
+    let server = Server::new(handle.clone(), authority, log, limits);
+    let listener = match handed_socket {
+        Some((socket, image)) => {
+            // Only kept for the way back until here.
+            drop(taken(image)?);
+            if let Some(number) = options.resume_fd {
+                drop(taken(number)?);
+            }
+            listener_of(taken(socket)?).map_err(io("listen again"))?
+        }
+        None => bind(&socket)?,
+    };
+    let listening = listener
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(io("keep the socket"))?;
+    let accepting = tokio::spawn(Arc::clone(&server).serve_socket(listener));
+    for peer in peers {
+        let stream = stream_of(taken(peer.fd)?).map_err(io("keep a connection"))?;
+        tokio::spawn(Arc::clone(&server).resume_peer(stream, peer.fds));
+    }
+    let silence = tokio::spawn(watch_quiet(Arc::clone(&server), handle.clone()));
     if let Some(address) = &options.address {
         let link = server
             .serve_bus(address)
@@ -510,16 +600,68 @@ async fn run_service(
     let stopped = running
         .await
         .map_err(|e| Fault::Other(format!("the supervisor died: {e}")))?;
-    server.answered(LAST_ANSWERS).await;
-    let _ = std::fs::remove_file(&socket);
+    if !matches!(stopped, Stopped::Reload(_)) {
+        server.answered(LAST_ANSWERS).await;
+        let _ = std::fs::remove_file(&socket);
+    }
+    accepting.abort();
     let stop = tokio::task::spawn_blocking(move || writer.stop());
     let _ = tokio::time::timeout(LAST_WRITES, stop).await;
     match stopped {
-        Stopped::Drained | Stopped::Idle => Ok(()),
+        Stopped::Reload(handed) => {
+            let peers = silence.await.unwrap_or_default();
+            let lock = ground.lock.duplicate().map_err(io("keep the lock"))?;
+            let next = again::next(*handed, again, lock, listening, ground.image, peers);
+            Ok(End::Again(Box::new(next)))
+        }
+        Stopped::Drained | Stopped::Idle => Ok(End::Over),
         Stopped::Abandoned(left) => Err(Fault::Other(format!(
             "{left} workers did not end in time and were killed"
         ))),
     }
+}
+
+/// Falls silent when a reload wants it; answers the peers' sockets once everything is quiet.
+async fn watch_quiet(server: Arc<Server>, handle: Handle) -> Vec<(OwnedFd, bool)> {
+    let mut quiet = handle.quiet();
+    let mut loud = handle.quiet();
+    while quiet.wait_for(|quiet| *quiet).await.is_ok() {
+        let silent = tokio::select! {
+            peers = server.fall_silent() => Some(peers),
+            _ = loud.wait_for(|quiet| !*quiet) => None,
+        };
+        if let Some(peers) = silent {
+            handle.bus_is_quiet().await;
+            tokio::select! {
+                // The supervisor has ended: it is handing over.
+                () = handle.closed() => return peers,
+                gave_up = loud.wait_for(|quiet| !*quiet) => {
+                    if gave_up.is_err() {
+                        return peers;
+                    }
+                }
+            }
+        }
+        server.speak_again();
+    }
+    Vec::new()
+}
+
+fn taken(number: i32) -> Result<OwnedFd, Fault> {
+    reexec::take(number)
+        .map_err(|e| Fault::Other(format!("descriptor {number} of the image before: {e}")))
+}
+
+fn listener_of(fd: OwnedFd) -> std::io::Result<tokio::net::UnixListener> {
+    let listener = std::os::unix::net::UnixListener::from(fd);
+    listener.set_nonblocking(true)?;
+    tokio::net::UnixListener::from_std(listener)
+}
+
+fn stream_of(fd: OwnedFd) -> std::io::Result<tokio::net::UnixStream> {
+    let stream = std::os::unix::net::UnixStream::from(fd);
+    stream.set_nonblocking(true)?;
+    tokio::net::UnixStream::from_std(stream)
 }
 
 /// The lock is ours, so what lies at the socket's path is a dead daemon's.

@@ -178,6 +178,8 @@ pub enum Verb {
     Resume,
     /// Print or set what the daemon logs
     LogLevel(LogLevelArgs),
+    /// Read the configuration again and go on with the installed program; no worker ends
+    Reload,
     /// List all faults of the configuration files
     CheckConfig(CheckConfigArgs),
     /// Print the version

@@ -80,7 +80,10 @@ pub async fn connect(
     let mut pause = RETRY;
     loop {
         let error = match once(server, address).await {
-            Ok(link) => return Ok(link),
+            Ok(link) => {
+                server.set_named(true);
+                return Ok(link);
+            }
             Err(error) => error,
         };
         if Instant::now() + pause >= end {
@@ -92,21 +95,43 @@ pub async fn connect(
     }
 }
 
-/// Keeps a bus that was connected: when it goes away, tries for ever to come back.
+/// Keeps a bus that was connected: when it goes away, tries for ever to come back; gives the
+/// name back while a reload is under way.
 pub async fn keep(server: Arc<Server>, address: String, mut link: BusLink) {
+    let mut quiet = server.handle.quiet();
     loop {
-        link.gone().await;
-        tracing::warn!(address, "the message bus has gone; trying to come back");
-        let mut pause = RETRY;
-        link = loop {
-            match once(&server, &address).await {
-                Ok(link) => break link,
-                Err(error) => tracing::debug!(%error, "not back on the message bus yet"),
+        tokio::select! {
+            () = link.gone() => link = come_back(&server, &address).await,
+            changed = quiet.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                if *quiet.borrow_and_update() {
+                    link.release().await;
+                    server.set_named(false);
+                } else if let Err(error) = own_name(&link.connection).await {
+                    tracing::error!(%error, "cannot take the bus name again");
+                } else {
+                    server.set_named(true);
+                }
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(RETRY_MAX);
-        };
-        tracing::info!(address, "back on the message bus");
+        }
+    }
+}
+
+async fn come_back(server: &Arc<Server>, address: &str) -> BusLink {
+    tracing::warn!(address, "the message bus has gone; trying to come back");
+    let mut pause = RETRY;
+    loop {
+        match once(server, address).await {
+            Ok(link) => {
+                tracing::info!(address, "back on the message bus");
+                return link;
+            }
+            Err(error) => tracing::debug!(%error, "not back on the message bus yet"),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(RETRY_MAX);
     }
 }
 

@@ -343,6 +343,11 @@ impl Client {
         self.call(LOG_OBJECT, PROPERTIES, "Set", &body).await
     }
 
+    /// Replaces the daemon's image by the installed one; the generation that serves next.
+    pub async fn reload(&self) -> Result<u64, CallError> {
+        self.manager("Reload", &(no_options(),)).await
+    }
+
     /// Every property of an interface of an object.
     pub async fn properties(&self, path: &str, interface: &str) -> Result<Dict, CallError> {
         self.call(path, PROPERTIES, "GetAll", &(interface,)).await

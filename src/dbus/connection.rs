@@ -38,6 +38,8 @@ pub enum Link {
         held: Arc<Held>,
         /// Its socket.
         stream: Arc<UnixStream>,
+        /// Descriptors may be sent to it.
+        fds: bool,
         /// Calls.
         calls: Arc<Semaphore>,
         /// Waits.
@@ -54,11 +56,17 @@ pub enum Link {
 
 impl Link {
     /// To a peer.
-    pub fn peer(who: Credentials, held: Arc<Held>, stream: Arc<UnixStream>) -> Arc<Self> {
+    pub fn peer(
+        who: Credentials,
+        held: Arc<Held>,
+        stream: Arc<UnixStream>,
+        fds: bool,
+    ) -> Arc<Self> {
         Arc::new(Link::Peer {
             who,
             held,
             stream,
+            fds,
             calls: Arc::new(Semaphore::new(CALLS_MAX)),
             waits: Arc::new(Semaphore::new(WAITS_MAX)),
         })

@@ -41,6 +41,7 @@ pub async fn answer(call: &Call<'_>, member: &str) -> Result<Message, Failure> {
         "Restore" => restore(call).await,
         "Drain" => drain(call).await,
         "Resume" => resume(call).await,
+        "Reload" => reload(call).await,
         _ => Err(not_yet(member)),
     }
 }
@@ -258,4 +259,11 @@ async fn resume(call: &Call<'_>) -> Result<Message, Failure> {
     Dict::checked("Resume", call.arguments()?, NO_KEYS)?;
     call.ask(|caller| call.handle().resume(caller)).await?;
     call.reply(&())
+}
+
+async fn reload(call: &Call<'_>) -> Result<Message, Failure> {
+    let options: Received = call.arguments()?;
+    Dict::checked("Reload", options, NO_KEYS)?;
+    let generation = call.ask(|caller| call.handle().reload(caller)).await?;
+    call.reply(&generation)
 }

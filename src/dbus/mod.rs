@@ -26,7 +26,9 @@ pub mod spec;
 mod standard;
 mod worker;
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use zbus::{ObjectPath, OwnedGuid};
@@ -39,6 +41,11 @@ pub use bus::{BusError, BusLink};
 pub use log_control::LogControl;
 pub use peer::Limits;
 pub use polkit::Polkit;
+
+/// Between two looks whether everything is quiet.
+const LOOK: Duration = Duration::from_millis(1);
+/// So many looks in a row must find nothing.
+const CALM_LOOKS: u32 = 4;
 
 /// Bus name.
 pub const BUS_NAME: &str = "org.muster1";
@@ -67,6 +74,8 @@ pub struct Server {
     guid: OwnedGuid,
     hub: Arc<signals::Hub>,
     peers: peer::Peers,
+    /// The bus name is ours.
+    named: AtomicBool,
 }
 
 impl Server {
@@ -87,6 +96,7 @@ impl Server {
             guid: zbus::Guid::generate().into(),
             hub,
             peers: peer::Peers::default(),
+            named: AtomicBool::new(false),
         })
     }
 
@@ -123,5 +133,34 @@ impl Server {
     pub fn open_calls(&self) -> usize {
         let busy = usize::try_from(self.handle.activity().busy()).unwrap_or(usize::MAX);
         busy.saturating_sub(self.connections())
+    }
+
+    /// While a reload is under way: begins no signal, lets every call come to its answer, and
+    /// tells the sockets of the peers, each between two messages. Bounded by the caller.
+    pub async fn fall_silent(&self) -> Vec<(OwnedFd, bool)> {
+        self.hub.set_quiet(true);
+        // Several looks in a row: a message that was read is a call a moment later.
+        let mut calm = 0;
+        while calm < CALM_LOOKS {
+            tokio::time::sleep(LOOK).await;
+            let named = self.named.load(Ordering::SeqCst);
+            let quiet = !named && self.open_calls() == 0 && self.hub.is_quiet();
+            calm = if quiet { calm + 1 } else { 0 };
+        }
+        self.hub.peers()
+    }
+
+    fn set_named(&self, named: bool) {
+        self.named.store(named, Ordering::SeqCst);
+    }
+
+    /// The reload came to nothing.
+    pub fn speak_again(&self) {
+        self.hub.set_quiet(false);
+    }
+
+    /// Goes on serving a peer of the image before.
+    pub async fn resume_peer(self: Arc<Self>, stream: tokio::net::UnixStream, fds: bool) {
+        peer::resume_peer(self, stream, fds).await;
     }
 }

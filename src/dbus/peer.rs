@@ -135,6 +135,18 @@ pub async fn listen(server: Arc<Server>, listener: UnixListener) {
     }
 }
 
+/// Goes on serving a peer of the image before.
+pub async fn resume_peer(server: Arc<Server>, stream: UnixStream, fds: bool) {
+    let resumed = async {
+        let who = Credentials::of_peer(&stream).map_err(|e| format!("who is it: {e}"))?;
+        let seat = seat(&server, who.uid)?;
+        serve_authenticated(server.clone(), stream, fds, who, seat).await
+    };
+    if let Err(reason) = resumed.await {
+        tracing::warn!(reason, "a client of the image before was lost");
+    }
+}
+
 /// Serves one peer to its end.
 pub async fn serve_peer(server: Arc<Server>, stream: UnixStream) {
     if let Err(reason) = try_serve(server, stream).await {
@@ -150,12 +162,24 @@ async fn try_serve(server: Arc<Server>, stream: UnixStream) -> Result<(), String
         .await
         .map_err(|_| format!("no handshake in {time:?}"))?
         .map_err(|e| format!("handshake: {e}"))?;
+    serve_authenticated(server, stream, fds, who, seat).await
+}
+
+/// Serves a peer whose handshake is done, here or by the image before.
+async fn serve_authenticated(
+    server: Arc<Server>,
+    stream: UnixStream,
+    fds: bool,
+    who: Credentials,
+    seat: Seat,
+) -> Result<(), String> {
     let (stream, held) = (Arc::new(stream), Arc::new(Held::default()));
     let socket = PeerSocket {
         stream: stream.clone(),
         fds,
         budget: seat.budget.clone(),
         held: held.clone(),
+        quiet: server.handle.quiet(),
     };
     let messages = zbus::connection::Builder::authenticated_socket(socket, server.guid.clone())
         .p2p()
@@ -163,7 +187,7 @@ async fn try_serve(server: Arc<Server>, stream: UnixStream) -> Result<(), String
         .build_message_stream()
         .await
         .map_err(|e| e.to_string())?;
-    serve(server, messages, Link::peer(who, held, stream)).await;
+    serve(server, messages, Link::peer(who, held, stream, fds)).await;
     drop(seat);
     Ok(())
 }

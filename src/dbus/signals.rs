@@ -2,6 +2,8 @@
 //! one worker's properties within 50 ms are told once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -35,6 +37,8 @@ pub struct Hub {
 
 #[derive(Debug, Default)]
 struct Listeners {
+    /// No signal is begun any more: an image is about to be replaced.
+    quiet: bool,
     next: u64,
     all: HashMap<u64, Listener>,
 }
@@ -44,6 +48,8 @@ struct Listener {
     queue: mpsc::Sender<Message>,
     link: Arc<Link>,
     pump: AbortHandle,
+    /// Signals that are queued or being sent.
+    open: Arc<AtomicUsize>,
     dropped: u64,
 }
 
@@ -51,7 +57,8 @@ impl Hub {
     /// From now on `connection` hears everything.
     pub fn join(&self, connection: &Connection, link: &Arc<Link>) -> u64 {
         let (queue, waiting) = mpsc::channel(QUEUE_MAX);
-        let pump = tokio::spawn(pump(connection.clone(), waiting)).abort_handle();
+        let open = Arc::new(AtomicUsize::new(0));
+        let pump = tokio::spawn(pump(connection.clone(), waiting, open.clone())).abort_handle();
         let mut listeners = self.lock();
         let id = listeners.next;
         listeners.next += 1;
@@ -59,6 +66,7 @@ impl Hub {
             queue,
             link: link.clone(),
             pump,
+            open,
             dropped: 0,
         };
         listeners.all.insert(id, listener);
@@ -78,6 +86,39 @@ impl Hub {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Begins no signal any more, or does again. A listener that is told nothing for a moment
+    /// loses signals, never a part of one.
+    pub fn set_quiet(&self, quiet: bool) {
+        self.lock().quiet = quiet;
+    }
+
+    /// Everything begun is sent, and everything received is in a call.
+    pub fn is_quiet(&self) -> bool {
+        self.lock().all.values().all(|listener| {
+            let held = match &*listener.link {
+                Link::Peer { held, .. } => held.is_quiet(),
+                Link::Bus { .. } => true,
+            };
+            held && listener.open.load(Ordering::Relaxed) == 0
+        })
+    }
+
+    /// The sockets of all peers that are between two messages, and whether descriptors may be
+    /// sent to them.
+    pub fn peers(&self) -> Vec<(OwnedFd, bool)> {
+        let listeners = self.lock();
+        let peers = listeners
+            .all
+            .values()
+            .filter_map(|listener| match &*listener.link {
+                Link::Peer {
+                    stream, fds, held, ..
+                } if held.is_quiet() => Some((stream.as_fd().try_clone_to_owned().ok()?, *fds)),
+                Link::Peer { .. } | Link::Bus { .. } => None,
+            });
+        peers.collect()
+    }
+
     fn is_empty(&self) -> bool {
         self.lock().all.is_empty()
     }
@@ -93,8 +134,17 @@ impl Hub {
                 return;
             }
         };
-        for listener in self.lock().all.values_mut() {
-            match listener.queue.try_send(message.clone()) {
+        let mut listeners = self.lock();
+        if listeners.quiet {
+            return;
+        }
+        for listener in listeners.all.values_mut() {
+            listener.open.fetch_add(1, Ordering::Relaxed);
+            let sent = listener.queue.try_send(message.clone());
+            if sent.is_err() {
+                listener.open.fetch_sub(1, Ordering::Relaxed);
+            }
+            match sent {
                 Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
                 Err(mpsc::error::TrySendError::Full(_)) => listener.full(),
             }
@@ -122,13 +172,18 @@ impl Listener {
     }
 }
 
-async fn pump(connection: Connection, mut waiting: mpsc::Receiver<Message>) {
+async fn pump(
+    connection: Connection,
+    mut waiting: mpsc::Receiver<Message>,
+    open: Arc<AtomicUsize>,
+) {
     let mut batch = Vec::new();
     while waiting.recv_many(&mut batch, BATCH).await > 0 {
         if let Err(error) = connection.send_all(&batch).await {
             tracing::debug!(%error, "a listener has gone");
             return;
         }
+        open.fetch_sub(batch.len(), Ordering::Relaxed);
         batch.clear();
     }
 }

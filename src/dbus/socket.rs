@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::net::{
@@ -15,7 +16,7 @@ use rustix::net::{
 };
 use tokio::io::Interest;
 use tokio::net::UnixStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use zbus::connection::socket::{ReadHalf, Socket, Split, WriteHalf};
 use zbus::export::async_trait::async_trait;
 
@@ -36,17 +37,31 @@ const UNIT: usize = 1024;
 /// Permits of messages that were received and not handled yet, oldest first. The reader puts one
 /// in for each message, the connection's loop takes it out and holds it while the call runs.
 #[derive(Debug, Default)]
-pub struct Held(Mutex<VecDeque<OwnedSemaphorePermit>>);
+pub struct Held {
+    queue: Mutex<VecDeque<OwnedSemaphorePermit>>,
+    /// The reader is not in the middle of a message.
+    whole: AtomicBool,
+}
 
 impl Held {
     fn put(&self, permit: OwnedSemaphorePermit) {
-        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.push_back(permit);
+    }
+
+    fn set_whole(&self, whole: bool) {
+        self.whole.store(whole, Ordering::Relaxed);
+    }
+
+    /// Nothing was received that has not been handed to a call.
+    pub fn is_quiet(&self) -> bool {
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.is_empty() && self.whole.load(Ordering::Relaxed)
     }
 
     /// The permit of the oldest message.
     pub fn take(&self) -> Option<OwnedSemaphorePermit> {
-        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.pop_front()
     }
 }
@@ -199,6 +214,8 @@ pub struct PeerSocket {
     pub budget: Arc<Semaphore>,
     /// Where permits go.
     pub held: Arc<Held>,
+    /// `true` while no new message is to be begun.
+    pub quiet: watch::Receiver<bool>,
 }
 
 impl Socket for PeerSocket {
@@ -211,6 +228,7 @@ impl Socket for PeerSocket {
             fds: self.fds,
             budget: self.budget,
             held: self.held,
+            quiet: self.quiet,
             frame: Frame::default(),
         };
         let writer = Writer {
@@ -230,6 +248,11 @@ struct Frame {
 }
 
 impl Frame {
+    /// Has a message begun that is not whole yet?
+    fn in_a_message(&self) -> bool {
+        !self.header.is_empty() && (self.header.len() < HEADER || self.rest > 0)
+    }
+
     /// Takes bytes that have been read; the length of a message once its header is whole.
     fn feed(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
         if self.header.len() == HEADER && self.rest == 0 {
@@ -277,10 +300,36 @@ pub struct Reader {
     fds: bool,
     budget: Arc<Semaphore>,
     held: Arc<Held>,
+    quiet: watch::Receiver<bool>,
     frame: Frame,
 }
 
 impl Reader {
+    /// A message that has begun is read to its end; a new one is not begun while it is quiet.
+    async fn read_unless_quiet(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+        loop {
+            if self.frame.in_a_message() {
+                return self.read(buffer).await;
+            }
+            self.held.set_whole(true);
+            let mut quiet = self.quiet.clone();
+            if *quiet.borrow_and_update() {
+                if quiet.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+                continue;
+            }
+            tokio::select! {
+                biased;
+                _ = quiet.changed() => {}
+                read = self.read(buffer) => {
+                    self.held.set_whole(false);
+                    return read;
+                }
+            }
+        }
+    }
+
     async fn read(&self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
         let stream = &*self.stream;
         stream
@@ -313,7 +362,7 @@ impl Reader {
 #[async_trait]
 impl ReadHalf for Reader {
     async fn recvmsg(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
-        let (got, fds) = self.read(buffer).await?;
+        let (got, fds) = self.read_unless_quiet(buffer).await?;
         let started = self.frame.feed(&buffer[..got])?;
         self.frame.fds += fds.len();
         if self.frame.fds > FDS_MAX {

@@ -134,6 +134,39 @@ impl Store {
         Ok(store)
     }
 
+    /// Reads every row without changing anything, for an image that is tried; answers how
+    /// many there are. A row it does not understand is an error.
+    pub fn check(state_dir: &Path) -> Result<usize, StoreError> {
+        let rows = state_dir.join("rows");
+        let io = |path: &Path| {
+            let path = path.to_owned();
+            move |source| StoreError::Io {
+                verb: "read",
+                path,
+                source,
+            }
+        };
+        let mut known = 0;
+        for entry in std::fs::read_dir(&rows).map_err(io(&rows))? {
+            let path = entry.map_err(io(&rows))?.path();
+            let stem = path.file_stem().and_then(|stem| stem.to_str());
+            let Some(id) = stem.and_then(|stem| stem.parse::<WorkerId>().ok()) else {
+                continue;
+            };
+            let text = match std::fs::read(&path) {
+                // Collected meanwhile.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                text => text.map_err(io(&path))?,
+            };
+            decode(id, &text).map_err(|source| StoreError::Record {
+                path: path.clone(),
+                source,
+            })?;
+            known += 1;
+        }
+        Ok(known)
+    }
+
     /// The state directory.
     pub fn path(&self) -> &Path {
         &self.path

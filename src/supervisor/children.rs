@@ -122,6 +122,11 @@ impl Children {
         NodeId(self.next)
     }
 
+    /// Goes on counting where the image before stopped.
+    pub fn start_at(&mut self, next: NodeId) {
+        self.next = self.next.max(next.0);
+    }
+
     /// Watches a process that is in no table.
     pub fn watch_helper(&self, process: &ProcessRef, node: NodeId) -> io::Result<()> {
         self.watch(process, node, HELPER, epoll::EventFlags::IN)

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use super::outside::Outsider;
 use super::refused::Refused;
@@ -419,6 +419,8 @@ pub enum Command {
     Restore(Caller, String, Reply<WorkerId>),
     Drain(Caller, String, DrainOptions, Reply<()>),
     Resume(Caller, Reply<()>),
+    Reload(Caller, Reply<u64>),
+    BusQuiet,
 }
 
 /// Where an answer goes.
@@ -472,6 +474,7 @@ pub struct Handle {
     commands: mpsc::Sender<Command>,
     changes: broadcast::Sender<Change>,
     activity: Arc<Activity>,
+    quiet: watch::Receiver<bool>,
 }
 
 impl Handle {
@@ -480,11 +483,13 @@ impl Handle {
         commands: mpsc::Sender<Command>,
         changes: broadcast::Sender<Change>,
         activity: Arc<Activity>,
+        quiet: watch::Receiver<bool>,
     ) -> Self {
         Self {
             commands,
             changes,
             activity,
+            quiet,
         }
     }
 
@@ -600,6 +605,27 @@ impl Handle {
     /// Drops a dead row now; a dirty or unprobed worktree needs `force`.
     pub async fn forget(&self, by: Caller, worker: String, force: bool) -> Result<(), Refused> {
         self.ask(|r| Command::Forget(by, worker, force, r)).await
+    }
+
+    /// Replaces the running image by the installed one. Answers the new image's generation when
+    /// its trial is passed, before it takes over.
+    pub async fn reload(&self, by: Caller) -> Result<u64, Refused> {
+        self.ask(|r| Command::Reload(by, r)).await
+    }
+
+    /// `true` while a reload is under way and nothing new is to be read.
+    pub fn quiet(&self) -> watch::Receiver<bool> {
+        self.quiet.clone()
+    }
+
+    /// Ends when the supervisor has.
+    pub async fn closed(&self) {
+        self.commands.closed().await;
+    }
+
+    /// All that was received has been answered.
+    pub async fn bus_is_quiet(&self) {
+        let _ = self.commands.send(Command::BusQuiet).await;
     }
 
     /// Brings a reaped or forgotten row back.

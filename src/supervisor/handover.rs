@@ -2,10 +2,13 @@
 //! file holds, with the numbers of the descriptors that stay open. Versioned, because the two
 //! images need not be of one release (section 12).
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use super::step::Machine;
-use crate::worker::{Boot, KindType, Mono, NodeId, Pid, ProcessId, WorkerId};
+use crate::worker::{Boot, KindType, Mono, NodeId, Outcome, Pid, ProcessId, Timestamp, WorkerId};
 
 /// The version this program writes, and the newest it reads.
 pub const VERSION: u32 = 1;
@@ -38,8 +41,8 @@ pub struct NodeState {
     pub pidfd: i32,
     /// The leader's process group.
     pub pgid: Pid,
-    /// Has it a leaf.
-    pub leaf: bool,
+    /// Its leaf's directory.
+    pub leaf: Option<PathBuf>,
     /// Its machine, with a ladder under way and all.
     pub machine: Machine,
     /// Hard deadline.
@@ -52,6 +55,10 @@ pub struct NodeState {
     pub frozen: bool,
     /// Processes seen when the ladder began.
     pub processes: u32,
+    /// Its processes were looked at before a first signal, or need not be.
+    pub looked: bool,
+    /// Limits this host cannot enforce.
+    pub unenforced: Vec<String>,
     /// Followed one by one.
     pub tracked: Vec<TrackedState>,
     /// The control channel's descriptor, if it has one.
@@ -60,6 +67,15 @@ pub struct NodeState {
     /// Bytes of a frame that was read by half, base 16.
     #[serde(default)]
     pub half_frame: String,
+}
+
+/// One connected peer of the socket. It is between two messages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerState {
+    /// Its socket.
+    pub fd: i32,
+    /// Descriptors may be sent to it.
+    pub fds: bool,
 }
 
 /// All of it.
@@ -78,11 +94,49 @@ pub struct Handover {
     /// The state directory's lock.
     pub lock: i32,
     /// The listening socket.
-    pub socket: Option<i32>,
+    pub socket: i32,
+    /// The image that hands over, to come back to.
+    pub image: i32,
+    /// Connected peers.
+    #[serde(default)]
+    pub peers: Vec<PeerState>,
+    /// Where leaves are made, or why there are none.
+    pub tree: Result<PathBuf, String>,
+    /// Descriptor limit that workers get back, soft and hard.
+    pub nofile: Option<(u64, u64)>,
     /// Spawned since the start.
     pub spawned: u64,
-    /// A drain by call is under way.
-    pub draining: bool,
+    /// Exits since the start by outcome.
+    pub exits: BTreeMap<Outcome, u64>,
+    /// Start of the first image.
+    pub started: Timestamp,
+    /// Last sweep that was no dry run.
+    pub last_reap: Option<Timestamp>,
+    /// Wall clock minus boot-time clock, microseconds.
+    pub clock: Option<i64>,
+}
+
+impl Default for Handover {
+    fn default() -> Self {
+        Self {
+            version: VERSION,
+            release: String::new(),
+            generation: 1,
+            next_node: NodeId(1),
+            nodes: Vec::new(),
+            lock: -1,
+            socket: -1,
+            image: -1,
+            peers: Vec::new(),
+            tree: Err(String::new()),
+            nofile: None,
+            spawned: 0,
+            exits: BTreeMap::new(),
+            started: Timestamp(0),
+            last_reap: None,
+            clock: None,
+        }
+    }
 }
 
 /// A hand-over that cannot be taken.
@@ -97,6 +151,21 @@ pub enum HandoverError {
 }
 
 impl Handover {
+    /// Every descriptor that must stay open over the execution.
+    pub fn numbers(&self) -> Vec<i32> {
+        let nodes = self.nodes.iter().flat_map(|node| {
+            std::iter::once(node.pidfd)
+                .chain(node.channel)
+                .chain(node.tracked.iter().map(|tracked| tracked.pidfd))
+        });
+        let peers = self.peers.iter().map(|peer| peer.fd);
+        [self.lock, self.socket, self.image]
+            .into_iter()
+            .chain(peers)
+            .chain(nodes)
+            .collect()
+    }
+
     /// As bytes: JSON, which names its fields, so that the next release can add some.
     pub fn encode(&self) -> Result<Vec<u8>, HandoverError> {
         serde_json::to_vec(self).map_err(|e| HandoverError::Broken(e.to_string()))
@@ -161,21 +230,30 @@ mod tests {
                 process,
                 pidfd: 40,
                 pgid: process.pid,
-                leaf: true,
+                leaf: Some("/sys/fs/cgroup/w-1".into()),
                 machine,
                 deadline: Some(Boot(u64::MAX)),
                 started: Mono(1),
                 adopted: false,
                 frozen: true,
                 processes: 4,
+                looked: false,
+                unenforced: vec!["memory-max".into()],
                 tracked: vec![tracked],
                 channel: Some(42),
                 half_frame: "0000ff".into(),
             }],
             lock: 20,
-            socket: Some(21),
+            socket: 21,
+            image: 22,
+            peers: vec![PeerState { fd: 23, fds: true }],
+            tree: Ok("/sys/fs/cgroup".into()),
+            nofile: Some((1024, u64::MAX)),
             spawned: 500,
-            draining: true,
+            exits: BTreeMap::from([(Outcome::Crashed, 3)]),
+            started: Timestamp(-5),
+            last_reap: Some(Timestamp(7)),
+            clock: Some(-1),
         }
     }
 

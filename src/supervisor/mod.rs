@@ -28,7 +28,9 @@ pub mod outside;
 mod prepare;
 pub mod reconcile;
 pub mod refused;
+pub mod reload;
 mod restore;
+mod resume;
 mod saving;
 pub mod signals;
 pub mod step;
@@ -86,6 +88,8 @@ pub struct Settings {
     pub nofile: Option<(u64, u64)>,
     /// Counts re-executions.
     pub generation: u64,
+    /// How to execute ourselves again.
+    pub again: reload::Again,
 }
 
 /// What the daemon brings up before the supervisor.
@@ -133,7 +137,10 @@ struct Counters {
 #[derive(Debug)]
 enum Inner {
     Started(Box<begin::StartResult>),
-    StoppingSaved { node: NodeId, durable: bool },
+    StoppingSaved {
+        node: NodeId,
+        durable: bool,
+    },
     Scanned(std::io::Result<strangers::Scan>),
     Swept(Box<sweep::Swept>),
     Restored(Box<restore::RestoredRow>),
@@ -142,6 +149,14 @@ enum Inner {
     HelperStarted(Box<helper::Launched>),
     HelperUnwanted(NodeId),
     HookStarted(Box<hook::HookStarted>),
+    TrialRuns {
+        node: NodeId,
+        started: Box<crate::sys::spawn::Started>,
+    },
+    Tried {
+        node: NodeId,
+        verdict: Result<(), String>,
+    },
 }
 
 /// The owner of the roll.
@@ -172,6 +187,8 @@ pub struct Supervisor {
     strangers: strangers::State,
     sweeps: sweep::State,
     drain: Option<drain::Drain>,
+    reload: reload::State,
+    quiesce: tokio::sync::watch::Sender<bool>,
     started: Timestamp,
     last_reap: Option<Timestamp>,
     quarantined: u32,
@@ -198,13 +215,18 @@ enum Turn {
 
 impl Supervisor {
     /// Puts the parts together. Needs a tokio runtime.
-    pub fn new(set: Settings, parts: Parts) -> std::io::Result<(Self, Handle)> {
+    pub fn new(
+        set: Settings,
+        parts: Parts,
+        before: Option<handover::Handover>,
+    ) -> std::io::Result<(Self, Handle)> {
         let (commands_in, commands) = mpsc::channel(QUEUE);
         let (inner_in, inner) = mpsc::unbounded_channel();
         let (changes, _) = broadcast::channel(CHANGES);
         let activity = Arc::new(Activity::default());
-        let handle = Handle::new(commands_in, changes.clone(), Arc::clone(&activity));
-        let supervisor = Self {
+        let (quiesce, quiet) = tokio::sync::watch::channel(false);
+        let handle = Handle::new(commands_in, changes.clone(), Arc::clone(&activity), quiet);
+        let mut supervisor = Self {
             set: Arc::new(set),
             registry: parts.registry,
             store: parts.store,
@@ -230,6 +252,8 @@ impl Supervisor {
             strangers: strangers::State::default(),
             sweeps: sweep::State::default(),
             drain: None,
+            reload: reload::State::None,
+            quiesce,
             started: clock::now().wall,
             last_reap: None,
             quarantined: parts.quarantined,
@@ -237,6 +261,9 @@ impl Supervisor {
             counters: Counters::default(),
             clock: parts.clock,
         };
+        if let Some(before) = before {
+            supervisor.resume(before)?;
+        }
         Ok((supervisor, handle))
     }
 
@@ -326,6 +353,8 @@ impl Supervisor {
             Inner::HelperStarted(launched) => self.helper_started(*launched),
             Inner::HelperUnwanted(node) => self.kill_helper(node),
             Inner::HookStarted(started) => self.hook_started(*started),
+            Inner::TrialRuns { node, started } => self.trial_runs(node, *started),
+            Inner::Tried { node, verdict } => self.tried(node, verdict),
         }
     }
 
@@ -348,6 +377,7 @@ impl Supervisor {
                 Key::Strangers => self.scan(),
                 Key::Sweep => self.own_sweep(now),
                 Key::Idle => self.look_for_idleness(now),
+                Key::Reload => self.give_up_reload(),
                 Key::Drain => {}
             }
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Supervisor;
 use super::drain::Drain;
 use super::handle::Change;
+use super::reload::Handed;
 use super::timers::Key;
 use crate::service_event;
 use crate::worker::Now;
@@ -14,7 +15,7 @@ use crate::worker::Now;
 const LAST_CHANGES: Duration = Duration::from_secs(10);
 
 /// Why the loop ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Stopped {
     /// A stop signal, and everything has ended.
     Drained,
@@ -22,6 +23,8 @@ pub enum Stopped {
     Abandoned(u32),
     /// Nothing to do for long enough.
     Idle,
+    /// The image is to be replaced; everything it held.
+    Reload(Box<Handed>),
 }
 
 impl Supervisor {
@@ -52,6 +55,9 @@ impl Supervisor {
     }
 
     pub(super) fn is_over(&mut self, now: Now) -> Option<Stopped> {
+        if self.may_hand_over() {
+            return Some(Stopped::Reload(Box::new(self.hand_over())));
+        }
         let Some(drain) = &self.drain else {
             return self.is_idle(now).then_some(Stopped::Idle);
         };

@@ -32,6 +32,12 @@ pub(super) struct State {
     unknown: Vec<ProcessRef>,
 }
 
+impl State {
+    pub(super) fn is_quiet(&self) -> bool {
+        !self.running
+    }
+}
+
 /// One look.
 #[derive(Debug)]
 pub(super) struct Scan {

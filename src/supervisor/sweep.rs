@@ -187,6 +187,17 @@ impl Supervisor {
         self.timers.at_latest(Key::Sweep, last.plus(interval));
     }
 
+    /// Sweeps that have not begun go to the next image's callers: ask again.
+    pub(super) fn refuse_waiting_sweeps(&mut self) {
+        for wanted in std::mem::take(&mut self.sweeps.waiting) {
+            match wanted.purpose {
+                Purpose::Own => {}
+                Purpose::Reap { reply, .. } => answer(reply, Err(Refused::Reloading)),
+                Purpose::Forget { reply, .. } => answer(reply, Err(Refused::Reloading)),
+            }
+        }
+    }
+
     fn want_sweep(&mut self, wanted: Wanted) {
         self.sweeps.waiting.push_back(wanted);
         self.next_sweep();

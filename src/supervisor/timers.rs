@@ -23,6 +23,8 @@ pub enum Key {
     Sweep,
     /// The service may be idle.
     Idle,
+    /// A reload that does not fall silent.
+    Reload,
     /// The drain's bound.
     Drain,
 }

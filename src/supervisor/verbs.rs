@@ -45,6 +45,8 @@ impl Supervisor {
             Command::Reap(by, options, reply) => self.reap(&by, options, reply),
             Command::Hold(by, worker, held, reply) => self.hold(&by, &worker, held, reply),
             Command::Forget(by, worker, force, reply) => self.forget(&by, &worker, force, reply),
+            Command::Reload(by, reply) => self.reload(&by, reply),
+            Command::BusQuiet => self.bus_is_quiet(),
             Command::Restore(by, worker, reply) => self.restore(&by, worker, reply),
             Command::Drain(by, reason, how, reply) => {
                 answer(reply, self.drain_verb(&by, &reason, how));

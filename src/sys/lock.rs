@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -39,6 +39,20 @@ pub enum LockError {
         #[source]
         source: io::Error,
     },
+}
+
+impl StateLock {
+    /// The lock of the image before, which stays taken over an execution.
+    pub fn handed_over(fd: OwnedFd) -> Self {
+        Self {
+            file: File::from(fd),
+        }
+    }
+
+    /// A second descriptor of the same lock: it is held until both are closed.
+    pub fn duplicate(&self) -> io::Result<OwnedFd> {
+        self.file.as_fd().try_clone_to_owned()
+    }
 }
 
 /// Takes the lock or fails at once.

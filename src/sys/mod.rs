@@ -18,6 +18,7 @@ pub mod peer;
 pub mod privilege;
 pub mod process;
 mod procfs;
+pub mod reexec;
 pub mod session;
 pub mod signals;
 pub mod spawn;

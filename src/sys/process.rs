@@ -110,6 +110,11 @@ impl ProcessRef {
         Self { id, fd }
     }
 
+    /// A process that an earlier image of this daemon held by this pidfd.
+    pub fn handed_over(id: ProcessId, fd: OwnedFd) -> Self {
+        Self { id, fd }
+    }
+
     fn identify(pid: Pid, fd: OwnedFd) -> Result<Self, OpenError> {
         let boot_id = boot_id().map_err(|e| unknown("cannot read the boot id", &e))?;
         let stat = stat(pid).map_err(|e| unreadable(fd.as_fd(), pid, &e))?;

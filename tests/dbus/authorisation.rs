@@ -18,6 +18,7 @@ use musterd::registry::writer::Writer;
 use musterd::supervisor::handle::{
     CancelOptions, DrainOptions, ListFilter, ReapOptions, Right, Stdio, Whom,
 };
+use musterd::supervisor::reload::Again;
 use musterd::supervisor::signals::Signals;
 use musterd::supervisor::{Parts, Settings, Supervisor};
 use musterd::sys::fdslots::Slots;
@@ -137,6 +138,10 @@ impl World {
             idle_exit: None,
             nofile: None,
             generation: 1,
+            again: Again {
+                image: "/nonexistent/musterd".into(),
+                args: Vec::new(),
+            },
         };
         let parts = Parts {
             registry,
@@ -150,7 +155,7 @@ impl World {
             clock: None,
             settled: Vec::new(),
         };
-        let (supervisor, handle) = Supervisor::new(settings, parts).unwrap();
+        let (supervisor, handle) = Supervisor::new(settings, parts, None).unwrap();
         tokio::spawn(supervisor.run());
         let rules = Arc::new(Rules::default());
         let log = Arc::new(FakeLog(Mutex::new(LogLevel::Info)));
@@ -273,6 +278,7 @@ const SERVICE: &[(&str, [Cell; 5])] = &[
     ("Drain", [Yes, Yes, No, No, Yes]),
     ("Resume", [Yes, Yes, No, No, Yes]),
     ("LogLevel", [Yes, Yes, No, No, Yes]),
+    ("Reload", [Yes, Yes, No, No, Yes]),
 ];
 
 async fn on_row(client: &Client, method: &str, id: &str) -> Cell {
@@ -318,6 +324,7 @@ async fn on_service(client: &Client, method: &str, uid: u32) -> Cell {
             done(client.drain("a test", options).await)
         }
         "Resume" => done(client.resume().await),
+        "Reload" => done(client.reload().await),
         "LogLevel" => done(client.set_log_level("debug").await),
         other => panic!("{other}"),
     }

@@ -161,7 +161,12 @@ impl Fake {
         let (commands, mut inbox) = mpsc::channel(64);
         let (changes, _) = broadcast::channel(1024);
         let seen = Arc::new(Mutex::new(Seen::default()));
-        let handle = Handle::new(commands, changes.clone(), Arc::default());
+        let handle = Handle::new(
+            commands,
+            changes.clone(),
+            Arc::default(),
+            tokio::sync::watch::channel(false).1,
+        );
         let log = Arc::new(FakeLog(Mutex::new(LogLevel::Info)));
         let notes = seen.clone();
         tokio::spawn(async move {
@@ -230,6 +235,8 @@ fn answer(seen: &mut Seen, command: Command) {
         _ => Ok(worker.parse().unwrap_or(id("0000000a"))),
     };
     match command {
+        Command::Reload(by, to) => reply!(by, to, "reload".into(), Ok(2)),
+        Command::BusQuiet => {}
         Command::Outside(_, _, reply) => {
             let _ = reply.send(Ok(Vec::new()));
         }

@@ -24,6 +24,7 @@ mod environment;
 mod hostile;
 mod journal;
 mod output;
+mod reload;
 mod service;
 mod sick_disk;
 mod state_files;

@@ -85,6 +85,30 @@ impl Tree {
         Ok(tree)
     }
 
+    /// The tree of the image before, which the daemon sits in already.
+    pub fn reopen(root: &Path) -> Self {
+        let embedded = root
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with(&embedded_name("")));
+        let mut tree = Self {
+            root: root.to_owned(),
+            embedded,
+            controllers: Vec::new(),
+            rel: None,
+        };
+        tree.rel = mount::cgroup_of(&tree.workers());
+        tree.note_controllers();
+        tree
+    }
+
+    fn note_controllers(&mut self) {
+        let enabled = read(&self.workers(), "cgroup.subtree_control").unwrap_or_default();
+        self.controllers = enabled
+            .split_ascii_whitespace()
+            .map(str::to_owned)
+            .collect();
+    }
+
     fn make(&self) -> io::Result<()> {
         for directory in [
             self.root.clone(),
@@ -121,11 +145,7 @@ impl Tree {
                 let _ = enable(directory, controller);
             }
         }
-        let enabled = read(&workers, "cgroup.subtree_control").unwrap_or_default();
-        self.controllers = enabled
-            .split_ascii_whitespace()
-            .map(str::to_owned)
-            .collect();
+        self.note_controllers();
         Ok(())
     }
 

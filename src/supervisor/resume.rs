@@ -1,0 +1,95 @@
+//! The other half of a reload: the table made again from the hand-over of the image before.
+
+use std::io;
+
+use super::Supervisor;
+use super::children::{Child, Tracked};
+use super::handover::{Handover, NodeState};
+use super::step::Event;
+use super::timers::Key;
+use crate::sys::cgroup::Leaf;
+use crate::sys::clock;
+use crate::sys::process::ProcessRef;
+use crate::sys::reexec::take;
+use crate::worker::NodeId;
+
+impl Supervisor {
+    /// Takes every child in again and looks at what happened meanwhile.
+    pub(super) fn resume(&mut self, handover: Handover) -> io::Result<()> {
+        self.children.start_at(handover.next_node);
+        self.counters.spawned = handover.spawned;
+        self.counters.exits = handover.exits.into_iter().collect();
+        self.started = handover.started;
+        self.last_reap = handover.last_reap;
+        let mut ended = Vec::new();
+        for state in handover.nodes {
+            let node = state.node;
+            let leader_ended = !state.machine.leader_runs();
+            let deadline = state.deadline;
+            let due = state.machine.due();
+            let (child, tracked) = child(state)?;
+            self.children.watch_leader(node, &child.process)?;
+            self.children.insert(child);
+            for tracked in tracked {
+                self.children.track(node, tracked)?;
+            }
+            if let Some(deadline) = deadline {
+                self.deadlines.insert(node, deadline);
+            }
+            self.timers.set(Key::Node(node), due);
+            if leader_ended {
+                ended.push(node);
+            }
+        }
+        for node in ended {
+            self.resume_ended(node);
+        }
+        self.schedule_output(clock::now());
+        Ok(())
+    }
+
+    /// Its leader was seen to end by the image before; what is left of it is looked at anew.
+    fn resume_ended(&mut self, node: NodeId) {
+        self.children.leader_seen(node);
+        let exit = self
+            .children
+            .get(node)
+            .and_then(|child| child.machine.exit());
+        if let Some(exit) = exit {
+            self.on_event(node, Event::LeaderExited(exit));
+        }
+    }
+}
+
+fn child(state: NodeState) -> io::Result<(Child, Vec<Tracked>)> {
+    let process = ProcessRef::handed_over(state.process, take(state.pidfd)?);
+    let mut tracked = Vec::with_capacity(state.tracked.len());
+    for one in state.tracked {
+        tracked.push(Tracked {
+            process: ProcessRef::handed_over(one.process, take(one.pidfd)?),
+            comm: one.comm,
+            in_group: one.in_group,
+        });
+    }
+    let child = Child {
+        node: state.node,
+        id: state.worker,
+        kind: state.kind,
+        process,
+        pgid: state.pgid,
+        leaf: state.leaf.map(Leaf::open).transpose()?,
+        events: None,
+        tracked: Vec::new(),
+        machine: state.machine,
+        deadline: state.deadline,
+        started: state.started,
+        waiting: (!state.looked).then(Vec::new),
+        durable: false,
+        cancels: Vec::new(),
+        frozen: state.frozen,
+        processes: state.processes,
+        unenforced: state.unenforced,
+        waiters: Vec::new(),
+    };
+    Ok((child, tracked))
+}

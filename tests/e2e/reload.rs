@@ -1,0 +1,173 @@
+//! Reload: the image is replaced in place. Same daemon, same workers, no lost exit; a new image
+//! that cannot take over is refused and the old one serves on.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::common::program;
+use crate::support::{Containment, World, code, hear, text, wait_until};
+
+fn pids(world: &World, ids: &[String]) -> Vec<i64> {
+    ids.iter()
+        .map(|id| world.show(id)["pid"].as_i64().unwrap())
+        .collect()
+}
+
+fn reloads_keep_everything(world: World) {
+    let nap = world.helper("nap");
+    let mark = world.mark().to_owned();
+    let go = format!("{mark}/go");
+    let napping: Vec<String> = (0..5)
+        .map(|_| world.run(&[], &[&nap, "nap", &mark]))
+        .collect();
+    let script = format!("until [ -e {go} ]; do sleep 0.05; done; exit $1");
+    let ending: Vec<String> = (0..8)
+        .map(|n| {
+            world.run(
+                &[],
+                &["sh", "-c", &script, "sh", &(40 + n).to_string(), &mark],
+            )
+        })
+        .collect();
+    let stubborn = world.run(
+        &["--kill-grace", "60s"],
+        &[
+            "sh",
+            "-c",
+            &format!("trap '' TERM; while :; do sleep 1; done # {mark}"),
+        ],
+    );
+    world.ctl(&["cancel", "--no-block", &stubborn]).ok();
+    wait_until("its ladder is under way", || {
+        world.status_of(&stubborn) == "stopping"
+    });
+
+    let daemon = world.daemon_pid().unwrap();
+    let before = pids(&world, &napping);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let caller = scope.spawn(|| {
+            let mut calls = 0;
+            while !done.load(Ordering::Relaxed) {
+                world.ctl(&["list"]).ok();
+                calls += 1;
+            }
+            calls
+        });
+        for round in 0..10 {
+            world.ctl(&["reload"]).ok();
+            if round == 4 {
+                fs::write(&go, "").unwrap();
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(caller.join().unwrap() > 0);
+    });
+    assert_eq!(world.daemon_pid(), Some(daemon));
+    assert_eq!(world.service()["generation"].as_i64(), Some(11));
+    assert_eq!(pids(&world, &napping), before);
+    for (n, id) in ending.iter().enumerate() {
+        let row = world.ended(id);
+        assert_eq!(code(&row), Some(40 + i64::try_from(n).unwrap()), "{row}");
+        assert_eq!(text(&row["how_known"]), "waited", "{row}");
+    }
+    assert_eq!(
+        world.status_of(&stubborn),
+        "stopping",
+        "the ladder goes on where it was"
+    );
+    world.ctl(&["cancel", "--now", &stubborn]).ok();
+    assert_eq!(text(&world.ended(&stubborn)["rung"]), "kill");
+    let late = world.run_to_end(&[], &["sh", "-c", "ls -l /proc/self/fd; exit 6"]);
+    assert_eq!(
+        code(&world.show(&late)),
+        Some(6),
+        "new workers start as before"
+    );
+    world.end();
+}
+
+#[test]
+fn ten_reloads_in_leaves_lose_no_worker_no_call_and_no_exit() {
+    let test = "ten_reloads_in_leaves_lose_no_worker_no_call_and_no_exit";
+    if let Some(world) = World::in_leaves(test, "") {
+        reloads_keep_everything(world);
+    }
+}
+
+#[test]
+fn ten_reloads_without_a_cgroup_lose_no_worker_no_call_and_no_exit() {
+    reloads_keep_everything(World::without_cgroup(""));
+}
+
+#[test]
+fn a_wait_goes_on_over_a_reload() {
+    let world = World::new();
+    let go = format!("{}/go", world.mark());
+    let script = format!("until [ -e {go} ]; do sleep 0.05; done; exit 9");
+    let id = world.run(&[], &["sh", "-c", &script]);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| world.ctl(&["wait", &id]));
+        world.ctl(&["reload"]).ok();
+        fs::write(&go, "").unwrap();
+        assert_eq!(waiting.join().unwrap().code, 9);
+    });
+    world.end();
+}
+
+#[test]
+fn a_broken_configuration_is_refused_and_the_old_image_serves_on() {
+    let world = World::with(Containment::Auto, "");
+    let nap = world.helper("nap");
+    let id = world.run(&[], &[&nap, "nap", world.mark()]);
+    let before = fs::read_to_string(world.config_root().join("musterd/musterd.toml"));
+    world.write_config("[gc]\ngarce = \"1h\"\n");
+    let said = world.ctl(&["reload"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(
+        said.stderr.contains("garce") && said.stderr.contains("grace"),
+        "{said:?}"
+    );
+    assert_eq!(world.status_of(&id), "live");
+    assert_eq!(world.service()["generation"].as_i64(), Some(1));
+    world.write_config(&before.unwrap_or_default());
+    world.ctl(&["reload"]).ok();
+    assert_eq!(world.service()["generation"].as_i64(), Some(2));
+    world.end();
+}
+
+#[test]
+fn an_image_that_cannot_run_is_refused_and_the_old_one_serves_on() {
+    let world = World::new();
+    let image = world.path().join("musterd");
+    fs::copy(program("musterd"), &image).unwrap();
+    let mut start = world.command(&["run", "-q", "--", "sleep", "1000"]);
+    start.env("MUSTERD_BIN", &image);
+    let id = hear(start).ok().stdout.trim().to_owned();
+    let bytes = fs::read(&image).unwrap();
+    let spoil: [(&str, Vec<u8>); 3] = [
+        ("truncated", bytes[..64 * 1024].to_vec()),
+        (
+            "panicking",
+            b"#!/bin/sh\necho 'thread main panicked' >&2\nexit 101\n".to_vec(),
+        ),
+        ("silent", b"#!/bin/sh\nexit 0\n".to_vec()),
+    ];
+    for (what, bytes) in spoil {
+        // A running image may not be written to, only replaced.
+        fs::remove_file(&image).unwrap();
+        fs::write(&image, bytes).unwrap();
+        fs::set_permissions(&image, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let said = world.ctl(&["reload"]);
+        assert_eq!(said.code, 1, "{what}: {said:?}");
+        assert_eq!(world.service()["generation"].as_i64(), Some(1), "{what}");
+        assert_eq!(world.status_of(&id), "live", "{what}");
+    }
+    fs::remove_file(&image).unwrap();
+    fs::copy(program("musterd"), &image).unwrap();
+    world.ctl(&["reload"]).ok();
+    assert_eq!(world.service()["generation"].as_i64(), Some(2));
+    assert_eq!(world.status_of(&id), "live");
+    world.ctl(&["cancel", &id]).ok();
+    world.end();
+}
