@@ -1,5 +1,5 @@
 //! Which daemon to talk to: the order of section 13, from the command line and the environment
-//! alone. [`super::link`] goes through the plan; nothing here connects.
+//! alone. `super::link` goes through the plan; nothing here connects.
 
 use std::path::PathBuf;
 

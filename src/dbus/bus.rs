@@ -102,10 +102,8 @@ pub async fn keep(server: Arc<Server>, address: String, mut link: BusLink) {
     loop {
         tokio::select! {
             () = link.gone() => link = come_back(&server, &address).await,
-            changed = quiet.changed() => {
-                if changed.is_err() {
-                    return;
-                }
+            // Without the supervisor nobody asks for quiet any more.
+            Ok(()) = quiet.changed() => {
                 if *quiet.borrow_and_update() {
                     link.release().await;
                     server.set_named(false);
@@ -126,6 +124,7 @@ async fn come_back(server: &Arc<Server>, address: &str) -> BusLink {
         match once(server, address).await {
             Ok(link) => {
                 tracing::info!(address, "back on the message bus");
+                server.set_named(true);
                 return link;
             }
             Err(error) => tracing::debug!(%error, "not back on the message bus yet"),

@@ -321,7 +321,8 @@ impl Reader {
             }
             tokio::select! {
                 biased;
-                _ = quiet.changed() => {}
+                // Without the supervisor nobody asks for quiet any more.
+                Ok(()) = quiet.changed() => {}
                 read = self.read(buffer) => {
                     self.held.set_whole(false);
                     return read;
