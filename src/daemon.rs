@@ -20,9 +20,9 @@ use std::time::Duration;
 use clap::Parser;
 
 use crate::config::{Cgroup, Config, Paths};
-use crate::dbus::{Limits, NoPolkit, Server, bus};
+use crate::dbus::{Authority, Limits, NoPolkit, Polkit, Server, bus};
 use crate::error::{Fault, exit};
-use crate::log::{Log, Target, id};
+use crate::log::{Control, Log, Target, id};
 use crate::places::{self, Real};
 use crate::registry::Registry;
 use crate::registry::store::Store;
@@ -30,6 +30,7 @@ use crate::registry::writer::Writer;
 use crate::service_event;
 use crate::supervisor::handle::Handle;
 use crate::supervisor::handover::Handover;
+use crate::supervisor::output::journal_for;
 use crate::supervisor::reconcile::{Reconciled, reconcile};
 use crate::supervisor::signals::Signals;
 use crate::supervisor::unrecorded::end_unrecorded;
@@ -46,6 +47,9 @@ use crate::worker::Owner;
 const SYSTEM_STATE: &str = "/var/lib/musterd";
 /// Runtime directory of the system instance.
 const SYSTEM_RUNTIME: &str = "/run/musterd";
+
+/// What callers get to take the last answers when the service ends.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// What a disk gets to take the last changes when the service ends.
 const LAST_WRITES: Duration = Duration::from_secs(5);
@@ -192,10 +196,13 @@ fn try_serve(
     let config = load_config(options)?;
     let log = Log::start(options.log, config.log.level)
         .map_err(|e| Fault::Other(format!("cannot start the log: {e}")))?;
-    let ground = ground(options, config, guardian.as_ref(), before)?;
+    let mut ground = ground(options, config, guardian.as_ref(), before)?;
+    let output = ground.set.config.workers.output;
+    let logs_there = !options.embedded && log.control().to_journal();
+    ground.set.journal = journal_for(output, logs_there);
     let (forker, jobs) = forker(slots, ground.set.config.workers.spawn_timeout)
         .map_err(|e| Fault::Other(format!("cannot prepare to fork: {e}")))?;
-    let result = serve(options.clone(), ground, forker, jobs, ready);
+    let result = serve(options.clone(), ground, forker, jobs, ready, log.control());
     drop(log);
     result
 }
@@ -293,6 +300,8 @@ fn ground(
         state_dir,
         runtime_dir,
         me,
+        system: !is_user(options),
+        journal: None,
         idle_exit: (!idle.is_zero()).then_some(idle),
         nofile,
         generation: before.as_ref().map_or(1, |before| before.generation + 1),
@@ -472,12 +481,13 @@ fn serve(
     forker: Forker,
     jobs: Jobs,
     ready: Option<OwnedFd>,
+    log: Arc<Control>,
 ) -> Result<End, Fault> {
     let stop = forker.clone();
     let thread = std::thread::Builder::new()
         .name("loop".to_owned())
         .spawn(move || {
-            let result = run_loop(&options, ground, forker, ready);
+            let result = run_loop(&options, ground, forker, ready, log);
             stop.stop();
             result
         })
@@ -493,6 +503,7 @@ fn run_loop(
     ground: Ground,
     forker: Forker,
     ready: Option<OwnedFd>,
+    log: Arc<Control>,
 ) -> Result<End, Fault> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -500,7 +511,7 @@ fn run_loop(
         .thread_keep_alive(Duration::from_secs(2))
         .build()
         .map_err(|e| Fault::Other(format!("cannot start the runtime: {e}")))?;
-    let result = runtime.block_on(run_service(options, ground, forker, ready));
+    let result = runtime.block_on(run_service(options, ground, forker, ready, log));
     // A probe that hangs on a dead mount must not keep the service from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));
     result
@@ -511,6 +522,7 @@ async fn run_service(
     mut ground: Ground,
     forker: Forker,
     ready: Option<OwnedFd>,
+    log: Arc<Control>,
 ) -> Result<End, Fault> {
     let io =
         |what: &'static str| move |e: std::io::Error| Fault::Other(format!("cannot {what}: {e}"));
@@ -529,7 +541,7 @@ async fn run_service(
     }
     let writer = Writer::start(Arc::clone(&ground.store)).map_err(io("start the writer"))?;
     let socket = ground.set.socket.clone();
-    let only_uid = (ground.set.me.uid != 0 || options.embedded).then_some(ground.set.me.uid);
+    let only_uid = is_user(options).then_some(ground.set.me.uid);
     let limits = Limits {
         connections_per_owner: ground.set.config.limits.max_connections_per_owner as usize,
         only_uid,
@@ -557,7 +569,12 @@ async fn run_service(
     let (supervisor, handle) =
         Supervisor::new(ground.set, parts, before).map_err(io("start the supervisor"))?;
     let running = tokio::spawn(supervisor.run());
-    let server = Server::new(handle.clone(), Arc::new(NoPolkit), limits);
+    let authority: Arc<dyn Authority> = if is_user(options) {
+        Arc::new(NoPolkit)
+    } else {
+        Arc::new(Polkit::default())
+    };
+    let server = Server::new(handle.clone(), authority, log, limits);
     let listener = match handed_socket {
         Some((socket, image)) => {
             // Only kept for the way back until here.
@@ -592,6 +609,7 @@ async fn run_service(
         .await
         .map_err(|e| Fault::Other(format!("the supervisor died: {e}")))?;
     if !matches!(stopped, Stopped::Reload(_)) {
+        server.answered(LAST_ANSWERS).await;
         let _ = std::fs::remove_file(&socket);
     }
     accepting.abort();
