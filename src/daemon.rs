@@ -23,9 +23,9 @@ use clap::Parser;
 use tokio::sync::mpsc;
 
 use crate::config::{Cgroup, Config, Paths};
-use crate::dbus::{Limits, NoPolkit, Server};
+use crate::dbus::{Authority, Limits, NoPolkit, Polkit, Server};
 use crate::error::{Fault, exit};
-use crate::log::{Log, Target, id};
+use crate::log::{Control, Log, Target, id};
 use crate::places::{self, Real};
 use crate::registry::Registry;
 use crate::registry::store::Store;
@@ -33,6 +33,7 @@ use crate::registry::writer::Writer;
 use crate::service_event;
 use crate::supervisor::handle::Handle;
 use crate::supervisor::handover::Handover;
+use crate::supervisor::output::journal_for;
 use crate::supervisor::reconcile::{Reconciled, reconcile};
 use crate::supervisor::signals::Signals;
 use crate::supervisor::unrecorded::end_unrecorded;
@@ -50,6 +51,9 @@ use bus::{Bus, take_name};
 use dirs::{clear_runtime, directories, private_dir};
 use door::Door;
 use status::say_ready;
+
+/// What callers get to take the last answers when the service ends.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// What a disk gets to take the last changes when the service ends.
 const LAST_WRITES: Duration = Duration::from_secs(5);
@@ -216,9 +220,12 @@ fn try_serve(
         }
         ground.listener = Some(listener);
     }
+    let output = ground.set.config.workers.output;
+    let logs_there = !options.embedded && log.control().to_journal();
+    ground.set.journal = journal_for(output, logs_there);
     let (forker, jobs) = forker(slots, ground.set.config.workers.spawn_timeout)
         .map_err(|e| Fault::Other(format!("cannot prepare to fork: {e}")))?;
-    let result = serve(options.clone(), ground, forker, jobs, ready);
+    let result = serve(options.clone(), ground, forker, jobs, ready, log.control());
     drop(log);
     result
 }
@@ -273,11 +280,19 @@ fn ground(
     private_dir(&state_dir, me, through)?;
     private_dir(&state_dir.join("output"), me, through)?;
     private_dir(&runtime_dir, me, through)?;
-    let store = Arc::new(Store::open(&state_dir)?);
-    let lock = match &before {
-        Some(before) => StateLock::handed_over(taken(before.lock)?),
-        None => acquire(&state_dir).map_err(|e| lock_fault(e, &state_dir))?,
+    // A start may only touch the directory under its lock: another daemon may be at work in it.
+    // Where the lock came with the execution, what can fail is done before it is taken over.
+    let (lock, store) = match &before {
+        Some(before) => {
+            let store = Store::open(&state_dir)?;
+            (StateLock::handed_over(taken(before.lock)?), store)
+        }
+        None => {
+            let lock = acquire(&state_dir).map_err(|e| lock_fault(e, &state_dir))?;
+            (lock, Store::open(&state_dir)?)
+        }
     };
+    let store = Arc::new(store);
     privilege::become_subreaper()
         .map_err(|e| Fault::Other(format!("cannot become a subreaper: {e}")))?;
     let raised = privilege::raise_nofile();
@@ -327,6 +342,8 @@ fn ground(
         me,
         privileges,
         watchdog: systemd::watchdog(),
+        system: !is_user(options),
+        journal: None,
         idle_exit: (!idle.is_zero()).then_some(idle),
         nofile,
         generation: before.as_ref().map_or(1, |before| before.generation + 1),
@@ -449,12 +466,13 @@ fn serve(
     forker: Forker,
     jobs: Jobs,
     ready: Option<OwnedFd>,
+    log: Arc<Control>,
 ) -> Result<End, Fault> {
     let stop = forker.clone();
     let thread = std::thread::Builder::new()
         .name("loop".to_owned())
         .spawn(move || {
-            let result = run_loop(&options, ground, forker, ready);
+            let result = run_loop(&options, ground, forker, ready, log);
             stop.stop();
             result
         })
@@ -470,6 +488,7 @@ fn run_loop(
     ground: Ground,
     forker: Forker,
     ready: Option<OwnedFd>,
+    log: Arc<Control>,
 ) -> Result<End, Fault> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -477,7 +496,7 @@ fn run_loop(
         .thread_keep_alive(Duration::from_secs(2))
         .build()
         .map_err(|e| Fault::Other(format!("cannot start the runtime: {e}")))?;
-    let result = runtime.block_on(run_service(options, ground, forker, ready));
+    let result = runtime.block_on(run_service(options, ground, forker, ready, log));
     // A probe that hangs on a dead mount must not keep the service from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));
     result
@@ -488,6 +507,7 @@ async fn run_service(
     mut ground: Ground,
     forker: Forker,
     ready: Option<OwnedFd>,
+    log: Arc<Control>,
 ) -> Result<End, Fault> {
     let io =
         |what: &'static str| move |e: std::io::Error| Fault::Other(format!("cannot {what}: {e}"));
@@ -536,7 +556,12 @@ async fn run_service(
     let (supervisor, handle) =
         Supervisor::new(ground.set, parts, before).map_err(io("start the supervisor"))?;
     let mut running = tokio::spawn(supervisor.run());
-    let server = Server::new(handle.clone(), Arc::new(NoPolkit), limits);
+    let authority: Arc<dyn Authority> = if is_user(options) {
+        Arc::new(NoPolkit)
+    } else {
+        Arc::new(Polkit::default())
+    };
+    let server = Server::new(handle.clone(), authority, log, limits);
     let listening = door.duplicate().map_err(io("keep the socket"))?;
     let Door { listener, made } = door;
     let accepting = tokio::spawn(door::keep_doors(Arc::clone(&server), listener, doors));
@@ -565,6 +590,9 @@ async fn run_service(
         },
     };
     let stopped = stopped.map_err(|e| Fault::Other(format!("the supervisor died: {e}")))?;
+    if !matches!(stopped, Stopped::Reload(_)) {
+        server.answered(LAST_ANSWERS).await;
+    }
     accepting.abort();
     let gone = match &stopped {
         Stopped::Reload(_) => None,

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 /// Name of a private daemon's socket in its runtime directory.
 const PRIVATE_SOCKET: &str = "sock";
 
+/// journald's socket for streams (systemd-journald.service(8)).
+const JOURNAL_STDOUT: &str = "/run/systemd/journal/stdout";
+
 /// What the answers are made from. A test brings its own.
 pub trait System {
     /// An environment variable; an empty one counts as unset.
@@ -130,6 +133,11 @@ fn state_dir(system: &dyn System) -> Result<PathBuf, NoPlace> {
         .or_else(|| system.passwd_home())
         .map(|home| home.join(".local/state/musterd"))
         .ok_or(NoPlace::NoHome)
+}
+
+/// journald's socket for streams; a test brings its own.
+pub fn journal_stdout(system: &dyn System) -> PathBuf {
+    absolute(system, "MUSTERD_JOURNAL_SOCKET").unwrap_or_else(|| JOURNAL_STDOUT.into())
 }
 
 /// `$XDG_CONFIG_HOME`, else `.config` in the home directory.

@@ -170,6 +170,14 @@ pub enum Verb {
     Forget(ForgetArgs),
     /// Bring back rows that were reaped or forgotten
     Restore(WorkersArgs),
+    /// Show workers below who asked for them, with their processes
+    Tree(TreeArgs),
+    /// Take no new workers, end those there are, and wait until that is done
+    Drain(DrainArgs),
+    /// Take new workers again
+    Resume,
+    /// Print or set what the daemon logs
+    LogLevel(LogLevelArgs),
     /// Read the configuration again and go on with the installed program; no worker ends
     Reload,
     /// List all faults of the configuration files
@@ -461,6 +469,39 @@ pub struct ForgetArgs {
     /// Workers
     #[arg(required = true, value_name = "WORKER")]
     pub workers: Vec<String>,
+}
+
+/// Arguments of `tree`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct TreeArgs {
+    /// Ended workers too
+    #[arg(short, long)]
+    pub all: bool,
+}
+
+/// Arguments of `drain`.
+#[derive(Debug, Clone, Args)]
+pub struct DrainArgs {
+    /// Why, for the rows and the log
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub reason: String,
+    /// Let the workers finish instead of ending them
+    #[arg(long)]
+    pub wait: bool,
+    /// The daemon ends once no worker is left
+    #[arg(long)]
+    pub exit: bool,
+    /// Return as soon as admission is closed
+    #[arg(long)]
+    pub no_block: bool,
+}
+
+/// Arguments of `log-level`.
+#[derive(Debug, Clone, Args)]
+pub struct LogLevelArgs {
+    /// err, warning, info or debug; without one the level is printed
+    #[arg(value_name = "LEVEL")]
+    pub level: Option<String>,
 }
 
 /// Arguments of `check-config`.

@@ -1,12 +1,13 @@
 //! A connection to the daemon that [`super::find`] plans for, and calls that ask again while the
 //! daemon reloads.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::agent::Agent;
 use super::args::Global;
 use super::exit::{Asking, Code, Failure, code_of};
 use super::find::{self, Place, Step, Whose};
@@ -34,6 +35,8 @@ fn own_uid() -> u32 {
 pub struct Daemon {
     client: RefCell<Client>,
     global: Global,
+    agent: RefCell<Option<Agent>>,
+    at_system_socket: Cell<bool>,
 }
 
 /// Why a place gave no connection.
@@ -50,11 +53,21 @@ impl Daemon {
     /// # Errors
     /// Code 7, with what was tried last.
     pub async fn connect(global: &Global) -> Result<Self, Failure> {
-        let client = connect(global).await?;
+        let (client, place) = connect_somewhere(global).await?;
+        let client = client.interactive(!global.no_ask_password);
+        let system = Path::new(find::SYSTEM_SOCKET);
+        let at_system_socket = matches!(&place, Place::Socket { path, .. } if path == system);
         Ok(Self {
+            at_system_socket: Cell::new(at_system_socket),
             client: RefCell::new(client),
             global: global.clone(),
+            agent: RefCell::default(),
         })
+    }
+
+    /// Is it on another machine, whose files and journal are out of reach here?
+    pub fn is_remote(&self) -> bool {
+        self.global.host.is_some() || self.global.machine.is_some()
     }
 
     /// The typed client.
@@ -79,6 +92,18 @@ impl Daemon {
                 (CallError::Refused { code, .. }, _) if *code == errors::Code::Reloading => {
                     reloading.get_or_insert(now);
                 }
+                // Where kernel or polkit are too old to tell who is at a socket, the bus can.
+                (CallError::Refused { code, .. }, _)
+                    if *code == errors::Code::AccessDenied && self.go_to_the_bus().await =>
+                {
+                    continue;
+                }
+                // A denial may have been for want of somebody to ask for the password.
+                (CallError::Refused { code, .. }, _)
+                    if *code == errors::Code::AccessDenied && self.can_ask_now() =>
+                {
+                    continue;
+                }
                 (CallError::Unreachable(_), Some(_)) => {
                     if let Ok(client) = connect(&self.global).await {
                         self.client.replace(client);
@@ -88,6 +113,33 @@ impl Daemon {
             }
             tokio::time::sleep(PAUSE).await;
         }
+    }
+}
+
+impl Daemon {
+    /// Goes on over the system bus, once, if this is the system's daemon at its socket.
+    async fn go_to_the_bus(&self) -> bool {
+        if !self.at_system_socket.replace(false) || own_uid() == 0 {
+            return false;
+        }
+        match try_place(&Place::SystemBus, true).await {
+            Ok(client) => {
+                let client = client.interactive(!self.global.no_ask_password);
+                self.client.replace(client);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Starts polkit's agent, once. False if there is none to start.
+    fn can_ask_now(&self) -> bool {
+        let mut agent = self.agent.borrow_mut();
+        if agent.is_some() || self.global.no_ask_password || own_uid() == 0 {
+            return false;
+        }
+        *agent = Agent::start();
+        agent.is_some()
     }
 }
 
@@ -104,10 +156,15 @@ pub fn failure(error: CallError, asking: Asking) -> Failure {
 }
 
 async fn connect(global: &Global) -> Result<Client, Failure> {
+    let (client, _) = connect_somewhere(global).await?;
+    Ok(client.interactive(!global.no_ask_password))
+}
+
+async fn connect_somewhere(global: &Global) -> Result<(Client, Place), Failure> {
     let mut last = String::from("no daemon was looked for");
     for Step { place, or_next } in find::plan(global, &Real)? {
         match try_place(&place, global.quiet).await {
-            Ok(client) => return Ok(client),
+            Ok(client) => return Ok((client, place)),
             Err(Miss::Nobody(why)) if or_next => last = why,
             Err(Miss::Nobody(why)) => {
                 return Err(Failure::unreachable(format!("cannot reach musterd: {why}")));

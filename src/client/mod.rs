@@ -1,6 +1,7 @@
 //! `musterctl`: finds or starts a daemon, carries out one verb, says what came of it in a table,
 //! JSON and an exit code. It reaches the daemon only through [`crate::dbus::client`].
 
+mod agent;
 pub mod args;
 mod environment;
 pub mod exit;

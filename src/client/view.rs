@@ -95,6 +95,7 @@ pub struct Worker {
     pub unenforced: Vec<String>,
     pub outside: Vec<Outsider>,
     pub output: Option<String>,
+    pub journal: bool,
     pub output_dropped: u64,
     pub read_only: Option<String>,
 }

@@ -39,6 +39,9 @@ pub enum Subject {
     },
 }
 
+/// Yes, or why not, in words for the caller; the words may be empty.
+pub type Answer = Result<(), String>;
+
 /// Grants rights (section 15). An error in a check means no.
 pub trait Authority: Send + Sync + std::fmt::Debug {
     /// May `subject` do this? With `interactive` a person may be asked.
@@ -47,7 +50,7 @@ pub trait Authority: Send + Sync + std::fmt::Debug {
         subject: &'a Subject,
         right: Right,
         interactive: bool,
-    ) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
+    ) -> Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
 }
 
 /// Where there is no polkit: nobody gets a right beyond what the uid gives.
@@ -60,8 +63,8 @@ impl Authority for NoPolkit {
         _: &'a Subject,
         _: Right,
         _: bool,
-    ) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
-        Box::pin(std::future::ready(false))
+    ) -> Pin<Box<dyn Future<Output = Answer> + Send + 'a>> {
+        Box::pin(std::future::ready(Err(String::new())))
     }
 }
 

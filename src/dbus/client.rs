@@ -15,13 +15,17 @@ use zbus::{Connection, MatchRule, MessageStream, OwnedObjectPath, Variant};
 
 use super::convert;
 use super::errors::Code;
+use super::log_control::{LOG_CONTROL, LOG_OBJECT};
 use super::replies::{Dict, event, find, get, id_of, listed, reaped_row};
 use super::{BUS_NAME, MANAGER, OBJECT, WORKER, spec};
-use crate::supervisor::handle::{CancelOptions, ListFilter, ReapOptions, Stdio, Whom};
+use crate::supervisor::handle::{
+    CancelOptions, DrainOptions, ListFilter, ReapOptions, Stdio, Whom,
+};
 use crate::worker::Spec;
 
 pub use super::replies::{Cancelled, Event, Listed, Reaped, ReapedRow, Service, Spawned, Waited};
 
+const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 /// A daemon that does not answer the handshake in this time cannot be reached.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(25);
 
@@ -61,9 +65,17 @@ impl CallError {
 pub struct Client {
     connection: Connection,
     on_bus: bool,
+    interactive: bool,
 }
 
 impl Client {
+    /// Says with every call that a person may be asked for a password, or that nobody may.
+    #[must_use]
+    pub fn interactive(mut self, interactive: bool) -> Self {
+        self.interactive = interactive;
+        self
+    }
+
     /// Over a daemon's own socket.
     ///
     /// # Errors
@@ -98,7 +110,11 @@ impl Client {
         on_bus: bool,
     ) -> Result<Self, CallError> {
         match tokio::time::timeout(CONNECT_TIMEOUT, building).await {
-            Ok(Ok(connection)) => Ok(Self { connection, on_bus }),
+            Ok(Ok(connection)) => Ok(Self {
+                connection,
+                on_bus,
+                interactive: false,
+            }),
             Ok(Err(error)) => Err(CallError::Unreachable(error.to_string())),
             Err(_) => Err(CallError::Unreachable(format!(
                 "no answer to the handshake in {} s",
@@ -123,6 +139,14 @@ impl Client {
         B: Serialize + zbus::DynamicType,
         R: DeserializeOwned + zbus::Type,
     {
+        if self.interactive {
+            let proxy = self.proxy(path, interface).await.map_err(call_error)?;
+            let flags = zbus::proxy::MethodFlags::ALLOW_INTERACTIVE_AUTH;
+            let reply = proxy.call_with_flags(method, flags, body).await;
+            return reply
+                .map_err(call_error)?
+                .ok_or_else(|| CallError::BadReply(format!("{method}: nothing")));
+        }
         let to = self.on_bus.then_some(BUS_NAME);
         let reply = self
             .connection
@@ -132,6 +156,21 @@ impl Client {
         let body = reply.body();
         body.deserialize::<R>()
             .map_err(|e| CallError::BadReply(format!("{method}: {e}")))
+    }
+
+    /// Only a proxy can send flags with a call.
+    async fn proxy<'p>(
+        &'p self,
+        path: &'p str,
+        interface: &'p str,
+    ) -> zbus::Result<zbus::Proxy<'p>> {
+        zbus::proxy::Builder::new(&self.connection)
+            .destination(BUS_NAME)
+            .path(path)
+            .interface(interface)
+            .cache_properties(zbus::proxy::CacheProperties::No)
+            .build()
+            .await
     }
 
     async fn manager<B, R>(&self, method: &str, body: &B) -> Result<R, CallError>
@@ -278,6 +317,32 @@ impl Client {
         Ok(id_of(path.as_str()))
     }
 
+    /// Closes admission; returns when it is closed and, unless they may finish, all ladders have
+    /// begun.
+    pub async fn drain(&self, reason: &str, options: DrainOptions) -> Result<(), CallError> {
+        let options = convert::drain_to_dict(options);
+        self.manager("Drain", &(reason, options)).await
+    }
+
+    /// Opens admission again.
+    pub async fn resume(&self) -> Result<(), CallError> {
+        self.manager("Resume", &(no_options(),)).await
+    }
+
+    /// What the daemon logs, as syslog's word.
+    pub async fn log_level(&self) -> Result<String, CallError> {
+        let value: zbus::OwnedVariant = self
+            .call(LOG_OBJECT, PROPERTIES, "Get", &(LOG_CONTROL, "LogLevel"))
+            .await?;
+        String::try_from(value).map_err(|e| CallError::BadReply(format!("LogLevel: {e}")))
+    }
+
+    /// Sets it.
+    pub async fn set_log_level(&self, level: &str) -> Result<(), CallError> {
+        let body = (LOG_CONTROL, "LogLevel", Variant::from(level.to_owned()));
+        self.call(LOG_OBJECT, PROPERTIES, "Set", &body).await
+    }
+
     /// Replaces the daemon's image by the installed one; the generation that serves next.
     pub async fn reload(&self) -> Result<u64, CallError> {
         self.manager("Reload", &(no_options(),)).await
@@ -285,13 +350,7 @@ impl Client {
 
     /// Every property of an interface of an object.
     pub async fn properties(&self, path: &str, interface: &str) -> Result<Dict, CallError> {
-        self.call(
-            path,
-            "org.freedesktop.DBus.Properties",
-            "GetAll",
-            &(interface,),
-        )
-        .await
+        self.call(path, PROPERTIES, "GetAll", &(interface,)).await
     }
 
     /// Every property of the worker with this id.

@@ -214,6 +214,17 @@ impl Task {
         }
     }
 
+    /// A user's instance serves nobody else, root on its session bus included.
+    fn serves(&self, uid: u32) -> Result<(), Failure> {
+        match self.server.limits.only_uid {
+            Some(only) if only != uid => Err(Failure::new(
+                Code::AccessDenied,
+                format!("this instance serves uid {only} only; root can act as that user"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     async fn result(&self) -> Result<Message, Failure> {
         let header = self.message.header();
         let (who, subject) = match &*self.link {
@@ -226,10 +237,9 @@ impl Task {
                     connection: self.connection.clone(),
                     name: sender.to_string(),
                 };
-                (
-                    senders.credentials(&self.connection, sender).await?,
-                    subject,
-                )
+                let who = senders.credentials(&self.connection, sender).await?;
+                self.serves(who.uid)?;
+                (who, subject)
             }
         };
         let call = Call {

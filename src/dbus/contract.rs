@@ -1,6 +1,7 @@
 //! The contract as tables: methods with their signatures, properties and how changes of them are
 //! told, signals. The XML that is installed and served says the same; tests keep them equal.
 
+use crate::dbus::log_control::LOG_CONTROL;
 use crate::dbus::{MANAGER, WORKER};
 
 /// Manager's interface, one installed file.
@@ -32,7 +33,7 @@ pub enum Emits {
     False,
 }
 
-/// A property; all are read-only.
+/// A property; ours are all read-only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Property {
     /// Name.
@@ -180,6 +181,24 @@ pub const WORKER_INTERFACE: Interface = Interface {
     ],
     signals: &[],
     xml: WORKER_XML,
+};
+
+/// `org.freedesktop.LogControl1`; LogLevel can be written.
+pub const LOG_CONTROL_INTERFACE: Interface = Interface {
+    name: LOG_CONTROL,
+    methods: &[],
+    properties: &[
+        property("LogLevel", "s", False),
+        property("LogTarget", "s", False),
+        property("SyslogIdentifier", "s", False),
+    ],
+    signals: &[],
+    xml: r#" <interface name="org.freedesktop.LogControl1">
+  <property name="LogLevel" type="s" access="readwrite"><annotation name="org.freedesktop.DBus.Property.EmitsChangedSignal" value="false"/></property>
+  <property name="LogTarget" type="s" access="read"><annotation name="org.freedesktop.DBus.Property.EmitsChangedSignal" value="false"/></property>
+  <property name="SyslogIdentifier" type="s" access="read"><annotation name="org.freedesktop.DBus.Property.EmitsChangedSignal" value="false"/></property>
+ </interface>
+"#,
 };
 
 /// `org.freedesktop.DBus.Properties`.

@@ -10,7 +10,8 @@ use super::errors::Failure;
 use super::object_path;
 use crate::gc::report::Report;
 use crate::supervisor::handle::{
-    CancelOptions, CancelReply, Ended, ListFilter, ReapOptions, Spawned, Whom, WorkerView,
+    CancelOptions, CancelReply, DrainOptions, Ended, ListFilter, ReapOptions, Spawned, Whom,
+    WorkerView,
 };
 use crate::worker::{Exit, WorkerId};
 
@@ -71,6 +72,30 @@ pub const REAP_KEYS: Keys = &[
 ];
 /// Forget's dictionary.
 pub const FORGET_KEYS: Keys = &[("force", "b")];
+/// Drain's dictionary.
+pub const DRAIN_KEYS: Keys = &[("cancel", "b"), ("wait", "b"), ("exit", "b")];
+
+/// Drain's dictionary.
+pub fn drain_from_dict(dict: Received) -> Result<DrainOptions, Failure> {
+    let mut d = Dict::checked("Drain", dict, DRAIN_KEYS)?;
+    let (cancel, wait) = (d.take::<bool>("cancel")?, d.take::<bool>("wait")?);
+    if cancel == Some(true) && wait == Some(true) {
+        return Err(d.bad("wait", "was given together with \"cancel\"; give one"));
+    }
+    Ok(DrainOptions {
+        wait: wait.unwrap_or(cancel == Some(false)),
+        exit: d.take("exit")?.unwrap_or_default(),
+    })
+}
+
+/// The inverse of [`drain_from_dict`].
+pub fn drain_to_dict(options: DrainOptions) -> Details {
+    let mut dict = Details::new();
+    put(&mut dict, "wait", options.wait.then_some(true));
+    put(&mut dict, "exit", options.exit.then_some(true));
+    dict
+}
+
 /// ListWorkers' dictionary.
 pub fn filter_from_dict(dict: Received) -> Result<ListFilter, Failure> {
     let mut d = Dict::checked("ListWorkers", dict, FILTER_KEYS)?;

@@ -4,12 +4,13 @@
 use zbus::Message;
 use zbus::message::Header;
 
-use super::auth::{Credentials, Subject};
+use super::auth::{Answer, Credentials, Subject};
 use super::contract::{
-    INTROSPECTABLE_INTERFACE, Interface, MANAGER_INTERFACE, PEER_INTERFACE, PROPERTIES_INTERFACE,
-    WORKER_INTERFACE,
+    INTROSPECTABLE_INTERFACE, Interface, LOG_CONTROL_INTERFACE, MANAGER_INTERFACE, PEER_INTERFACE,
+    PROPERTIES_INTERFACE, WORKER_INTERFACE,
 };
 use super::errors::{Code, Failure};
+use super::log_control::LOG_OBJECT;
 use super::{OBJECT, Server, WORKER_PREFIX, manager, standard, worker};
 use crate::supervisor::handle::{Caller, Handle, Right};
 use crate::supervisor::refused::Refused;
@@ -18,22 +19,26 @@ use crate::worker::WorkerId;
 /// An object of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Object {
-    /// `/` or `/org`: only leads further; with the next element of the path.
-    Above(&'static str),
+    /// `/`, `/org`, `/org/freedesktop`: only leads further; with the next elements.
+    Above(&'static [&'static str]),
     /// `/org/muster1`.
     Manager,
     /// `/org/muster1/worker`: parent of the workers.
     Workers,
     /// A worker, which may be gone.
     Worker(WorkerId),
+    /// `/org/freedesktop/LogControl1`.
+    Log,
 }
 
 impl Object {
     /// The object at `path`.
     pub fn at(path: &str) -> Option<Self> {
         match path {
-            "/" => Some(Object::Above("org")),
-            "/org" => Some(Object::Above("muster1")),
+            "/" => Some(Object::Above(&["org"])),
+            "/org" => Some(Object::Above(&["freedesktop", "muster1"])),
+            "/org/freedesktop" => Some(Object::Above(&["LogControl1"])),
+            LOG_OBJECT => Some(Object::Log),
             OBJECT => Some(Object::Manager),
             "/org/muster1/worker" => Some(Object::Workers),
             _ => {
@@ -47,6 +52,12 @@ impl Object {
     pub fn interfaces(self) -> &'static [&'static Interface] {
         match self {
             Object::Above(_) | Object::Workers => &[&INTROSPECTABLE_INTERFACE, &PEER_INTERFACE],
+            Object::Log => &[
+                &LOG_CONTROL_INTERFACE,
+                &PROPERTIES_INTERFACE,
+                &INTROSPECTABLE_INTERFACE,
+                &PEER_INTERFACE,
+            ],
             Object::Manager => &[
                 &MANAGER_INTERFACE,
                 &PROPERTIES_INTERFACE,
@@ -111,13 +122,24 @@ impl Call<'_> {
     where
         F: Future<Output = Result<T, Refused>>,
     {
-        let mut rights = Vec::new();
+        self.ask_with(Vec::new(), ask).await
+    }
+
+    /// The same with rights that have been granted already.
+    pub async fn ask_with<T, F>(
+        &self,
+        mut rights: Vec<Right>,
+        ask: impl Fn(Caller) -> F,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Refused>>,
+    {
         loop {
             match ask(self.who.caller(rights.clone())).await {
                 Err(Refused::NeedsRight(right)) if !rights.contains(&right) => {
-                    if !self.is_granted(right).await {
-                        return Err(Refused::NeedsRight(right).into());
-                    }
+                    self.grant(right, self.may_interact())
+                        .await
+                        .map_err(|why| Failure::no_right(right, &why))?;
                     rights.push(right);
                 }
                 answer => return answer.map_err(Failure::from),
@@ -125,13 +147,51 @@ impl Call<'_> {
         }
     }
 
-    async fn is_granted(&self, right: Right) -> bool {
+    /// The same for a call that only looks: who may manage others' rows sees all of them, who
+    /// may list them sees ids and states. Looking never makes anybody type a password.
+    pub async fn ask_to_see<T, F>(&self, ask: impl Fn(Caller) -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Refused>>,
+    {
+        match ask(self.who.caller(Vec::new())).await {
+            Err(Refused::NeedsRight(right)) => {
+                let mut granted = vec![Right::ManageAll];
+                if self.grant(Right::ManageAll, false).await.is_err() {
+                    self.grant(right, false)
+                        .await
+                        .map_err(|why| Failure::no_right(right, &why))?;
+                    granted = vec![right];
+                }
+                let answer = ask(self.who.caller(granted)).await;
+                answer.map_err(Failure::from)
+            }
+            answer => answer.map_err(Failure::from),
+        }
+    }
+
+    /// `right` if the caller has it or is granted it without being asked for a password.
+    pub async fn optional(&self, right: Right) -> Result<Vec<Right>, Failure> {
+        let caller = self.who.caller(Vec::new());
+        match self.handle().allowed(caller, right).await {
+            Ok(()) => Ok(vec![right]),
+            Err(Refused::NeedsRight(_)) if self.grant(right, false).await.is_ok() => {
+                Ok(vec![right])
+            }
+            Err(Refused::NeedsRight(_)) => Ok(Vec::new()),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// Does the message say that a person may be asked?
+    pub fn may_interact(&self) -> bool {
         let flags = self.header.primary().flags();
-        let interactive = flags.contains(zbus::message::Flags::ALLOW_INTERACTIVE_AUTH);
-        self.server
-            .authority
-            .check(&self.subject, right, interactive)
-            .await
+        flags.contains(zbus::message::Flags::ALLOW_INTERACTIVE_AUTH)
+    }
+
+    /// Asks the authority.
+    pub async fn grant(&self, right: Right, interactive: bool) -> Answer {
+        let authority = &self.server.authority;
+        authority.check(&self.subject, right, interactive).await
     }
 }
 

@@ -105,6 +105,16 @@ impl Failure {
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(Code::InvalidArgs, message)
     }
+
+    /// A right that was not granted, and what the authority said to it.
+    pub fn no_right(right: Right, why: &str) -> Self {
+        let mut failure = Self::from(Refused::NeedsRight(right));
+        if !why.is_empty() {
+            failure.message.push_str(": ");
+            failure.message.push_str(why);
+        }
+        failure
+    }
 }
 
 impl From<Refused> for Failure {

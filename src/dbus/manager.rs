@@ -7,7 +7,7 @@ use super::dispatch::Call;
 use super::errors::{Code, Failure};
 use super::object_path;
 use super::spec::spec_from_dict;
-use crate::supervisor::handle::{CancelOptions, ListFilter, Stdio, WorkerView};
+use crate::supervisor::handle::{CancelOptions, ListFilter, Right, Stdio, WorkerView};
 use crate::supervisor::refused::Refused;
 use crate::worker::{Pid, Spec};
 use zbus::Message;
@@ -39,6 +39,8 @@ pub async fn answer(call: &Call<'_>, member: &str) -> Result<Message, Failure> {
         "Hold" => hold(call).await,
         "Forget" => forget(call).await,
         "Restore" => restore(call).await,
+        "Drain" => drain(call).await,
+        "Resume" => resume(call).await,
         "Reload" => reload(call).await,
         _ => Err(not_yet(member)),
     }
@@ -81,7 +83,7 @@ async fn spawn(call: &Call<'_>) -> Result<Message, Failure> {
 async fn get_worker(call: &Call<'_>) -> Result<Message, Failure> {
     let worker: String = call.arguments()?;
     let ask = |caller| call.handle().resolve(caller, worker.clone());
-    let id = call.ask(ask).await?;
+    let id = call.ask_to_see(ask).await?;
     call.reply(&object_path(id))
 }
 
@@ -89,15 +91,31 @@ async fn get_worker_by_pid(call: &Call<'_>) -> Result<Message, Failure> {
     let number: u32 = call.arguments()?;
     let pid = Pid::new(i64::from(number))
         .map_err(|e| Failure::invalid(format!("GetWorkerByPID: {e}")))?;
-    let id = call.ask(|caller| call.handle().by_pid(caller, pid)).await?;
+    let ask = |caller| call.handle().by_pid(caller, pid);
+    let id = call.ask_to_see(ask).await?;
     call.reply(&object_path(id))
 }
 
 async fn list_workers(call: &Call<'_>) -> Result<Message, Failure> {
     let filter = convert::filter_from_dict(call.arguments()?)?;
-    let ask = |caller| call.handle().list(caller, filter.clone());
-    let rows = call.ask(ask).await?;
+    let rows = rows(call, filter).await?;
     call.reply(&rows.iter().map(convert::list_row).collect::<Vec<_>>())
+}
+
+/// One page of what the caller may see: without the right to list others' rows its own.
+pub async fn rows(call: &Call<'_>, mut filter: ListFilter) -> Result<Vec<WorkerView>, Failure> {
+    let ask = |caller| call.handle().list(caller, filter.clone());
+    match call.ask_to_see(ask).await {
+        Err(failure) if failure.code == Code::AccessDenied => {}
+        answer => return answer,
+    }
+    let own = call.who.uid;
+    if filter.owner.is_some_and(|owner| owner != own) {
+        return Ok(Vec::new());
+    }
+    filter.owner = Some(own);
+    let ask = |caller| call.handle().list(caller, filter.clone());
+    call.ask(ask).await
 }
 
 /// Status of the whole service.
@@ -122,8 +140,7 @@ async fn status(call: &Call<'_>) -> Result<Message, Failure> {
             limit: STATUS_ROWS,
             ..ListFilter::default()
         };
-        let ask = |caller| call.handle().list(caller, filter.clone());
-        let mut workers = call.ask(ask).await?;
+        let mut workers = rows(call, filter).await?;
         for worker in &mut workers {
             worker.argv = convert::short(&worker.argv);
         }
@@ -131,10 +148,10 @@ async fn status(call: &Call<'_>) -> Result<Message, Failure> {
         serde_json::to_string(&Whole { service, workers })
     } else {
         let ask = |caller| call.handle().view(caller, worker.clone());
-        let view = call.ask(ask).await?;
+        let view = call.ask_to_see(ask).await?;
         let ask = |caller| call.handle().outside(caller, worker.clone());
         // Who may see the row but not manage it is told of no process.
-        let outside = call.ask(ask).await.unwrap_or_default();
+        let outside = call.ask_to_see(ask).await.unwrap_or_default();
         serde_json::to_string(&One {
             view: *view,
             outside,
@@ -199,7 +216,9 @@ async fn freeze(call: &Call<'_>, what: &'static str, frozen: bool) -> Result<Mes
 async fn reap(call: &Call<'_>) -> Result<Message, Failure> {
     let options = convert::reap_from_dict(call.arguments()?)?;
     let ask = |caller| call.handle().reap(caller, options.clone());
-    let report = call.ask(ask).await?;
+    // All rows where the caller may manage all; nobody types a password for a sweep of its own.
+    let rights = call.optional(Right::ManageAll).await?;
+    let report = call.ask_with(rights, ask).await?;
     call.reply(&convert::report(report))
 }
 
@@ -226,6 +245,20 @@ async fn restore(call: &Call<'_>) -> Result<Message, Failure> {
     let ask = |caller| call.handle().restore(caller, worker.clone());
     let id = call.ask(ask).await?;
     call.reply(&object_path(id))
+}
+
+async fn drain(call: &Call<'_>) -> Result<Message, Failure> {
+    let (reason, options): (String, Received) = call.arguments()?;
+    let options = convert::drain_from_dict(options)?;
+    let ask = |caller| call.handle().drain(caller, reason.clone(), options);
+    call.ask(ask).await?;
+    call.reply(&())
+}
+
+async fn resume(call: &Call<'_>) -> Result<Message, Failure> {
+    Dict::checked("Resume", call.arguments()?, NO_KEYS)?;
+    call.ask(|caller| call.handle().resume(caller)).await?;
+    call.reply(&())
 }
 
 async fn reload(call: &Call<'_>) -> Result<Message, Failure> {

@@ -14,8 +14,10 @@ pub mod dict;
 mod dispatch;
 pub mod errors;
 mod kind;
+pub mod log_control;
 mod manager;
 mod peer;
+pub mod polkit;
 mod properties;
 mod replies;
 mod signals;
@@ -36,7 +38,9 @@ use crate::worker::WorkerId;
 
 pub use auth::{Authority, NoPolkit};
 pub use bus::{BusError, BusLink};
+pub use log_control::LogControl;
 pub use peer::Limits;
+pub use polkit::Polkit;
 
 /// Between two looks whether everything is quiet.
 const LOOK: Duration = Duration::from_millis(1);
@@ -68,6 +72,7 @@ const TURNS: usize = 16;
 pub struct Server {
     handle: Handle,
     authority: Arc<dyn Authority>,
+    log: Arc<dyn LogControl>,
     limits: Limits,
     guid: OwnedGuid,
     hub: Arc<signals::Hub>,
@@ -80,12 +85,18 @@ pub struct Server {
 
 impl Server {
     /// Serves nobody yet. Must be called within the runtime: signals are sent from a task.
-    pub fn new(handle: Handle, authority: Arc<dyn Authority>, limits: Limits) -> Arc<Self> {
+    pub fn new(
+        handle: Handle,
+        authority: Arc<dyn Authority>,
+        log: Arc<dyn LogControl>,
+        limits: Limits,
+    ) -> Arc<Self> {
         let hub = Arc::new(signals::Hub::default());
         tokio::spawn(signals::run(handle.clone(), hub.clone()));
         Arc::new(Self {
             handle,
             authority,
+            log,
             limits,
             guid: zbus::Guid::generate().into(),
             hub,
@@ -135,6 +146,14 @@ impl Server {
         self.peers.count()
     }
 
+    /// Returns when every call has been answered, or after `limit`.
+    pub async fn answered(&self, limit: Duration) {
+        let end = tokio::time::Instant::now() + limit;
+        while self.open_calls() > 0 && tokio::time::Instant::now() < end {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     /// Calls that are not answered yet.
     pub fn open_calls(&self) -> usize {
         let busy = usize::try_from(self.handle.activity().busy()).unwrap_or(usize::MAX);
@@ -150,7 +169,9 @@ impl Server {
         while calm < CALM_LOOKS {
             tokio::time::sleep(LOOK).await;
             let named = self.named.load(Ordering::SeqCst);
-            let quiet = !named && self.open_calls() == 0 && self.hub.is_quiet();
+            // A peer that is still saying who it is cannot be handed over.
+            let known = self.peers.count() == self.hub.peer_count();
+            let quiet = !named && known && self.open_calls() == 0 && self.hub.is_quiet();
             calm = if quiet { calm + 1 } else { 0 };
         }
         self.hub.peers()

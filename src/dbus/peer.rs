@@ -123,8 +123,17 @@ fn seat(server: &Arc<Server>, uid: u32, busy: Busy) -> Result<Seat, String> {
 /// Accepts peers for ever. Dropped, it has lost none: each is counted before the next is waited
 /// for.
 pub async fn listen(server: Arc<Server>, listener: Arc<UnixListener>) {
+    let mut quiet = server.handle.quiet();
     loop {
-        match listener.accept().await {
+        // Who connects while the image is replaced stays in the socket for the next one.
+        let _ = quiet.wait_for(|quiet| !*quiet).await;
+        let mut silence = server.handle.quiet();
+        let accepted = tokio::select! {
+            biased;
+            Ok(_) = silence.wait_for(|quiet| *quiet) => continue,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
             Ok((stream, _)) => {
                 let busy = server.handle.activity().begin();
                 tokio::spawn(serve_peer(server.clone(), stream, busy));

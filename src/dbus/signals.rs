@@ -103,6 +103,16 @@ impl Hub {
         })
     }
 
+    /// How many of them are peers.
+    pub fn peer_count(&self) -> usize {
+        let listeners = self.lock();
+        listeners
+            .all
+            .values()
+            .filter(|listener| matches!(&*listener.link, Link::Peer { .. }))
+            .count()
+    }
+
     /// The sockets of all peers that are between two messages, and whether descriptors may be
     /// sent to them.
     pub fn peers(&self) -> Vec<(OwnedFd, bool)> {
@@ -243,7 +253,10 @@ impl Teller {
 
     fn tell(&mut self, change: Change) {
         match change {
-            Change::New(id) => self.manager("WorkerNew", &(id.as_str(), object_path(id))),
+            Change::New(id) => {
+                self.manager("WorkerNew", &(id.as_str(), object_path(id)));
+                self.service_dirty = true;
+            }
             Change::Exited {
                 id,
                 outcome,
@@ -260,6 +273,7 @@ impl Teller {
                 let body = (id.as_str(), object_path(id), outcome.as_str(), details);
                 self.manager("WorkerExited", &body);
                 self.dirty.insert(id);
+                self.service_dirty = true;
             }
             Change::Changed(id) => {
                 self.dirty.insert(id);
@@ -268,6 +282,7 @@ impl Teller {
                 self.told.remove(&id);
                 self.dirty.remove(&id);
                 self.manager("WorkerRemoved", &(id.as_str(), object_path(id), why));
+                self.service_dirty = true;
             }
             Change::Reaped { counts, removed } => {
                 let removed: Vec<&str> = removed.iter().take(1000).map(WorkerId::as_str).collect();

@@ -7,6 +7,7 @@ use zbus::{Message, Variant};
 
 use super::dispatch::{Call, Object};
 use super::errors::{Code, Failure};
+use super::log_control::{self, LOG_CONTROL};
 use super::properties::{Source, refuse_set};
 use crate::supervisor::handle::ListFilter;
 use crate::supervisor::refused::Refused;
@@ -46,7 +47,8 @@ pub fn peer(call: &Call<'_>, member: &str) -> Result<Message, Failure> {
 /// `org.freedesktop.DBus.Introspectable`.
 pub async fn introspect(call: &Call<'_>, object: Object) -> Result<Message, Failure> {
     let children = match object {
-        Object::Above(next) => vec![next.to_owned()],
+        Object::Above(next) => next.iter().map(|n| (*n).to_owned()).collect(),
+        Object::Log => Vec::new(),
         Object::Manager => vec!["worker".to_owned()],
         Object::Workers => worker_nodes(call).await?,
         Object::Worker(id) => {
@@ -73,8 +75,7 @@ async fn worker_nodes(call: &Call<'_>) -> Result<Vec<String>, Failure> {
         limit: NODES_MAX,
         ..ListFilter::default()
     };
-    let ask = |caller| call.handle().list(caller, filter.clone());
-    let rows = call.ask(ask).await?;
+    let rows = super::manager::rows(call, filter).await?;
     Ok(rows.iter().map(|row| row.id.to_string()).collect())
 }
 
@@ -83,6 +84,9 @@ pub async fn properties(call: &Call<'_>, object: Object, member: &str) -> Result
     match member {
         "Get" => {
             let (interface, name): (String, String) = call.arguments()?;
+            if let Some(value) = log_property(call, object, &interface, &name)? {
+                return call.reply(&(value,));
+            }
             let value = source(call, object).await?.property(&interface, &name)?;
             call.reply(&(value,))
         }
@@ -92,14 +96,51 @@ pub async fn properties(call: &Call<'_>, object: Object, member: &str) -> Result
             if standard.map(|i| i.name).any(|name| name == interface) {
                 return call.reply(&BTreeMap::<&str, Variant<'_>>::new());
             }
-            let all = source(call, object).await?.all(&interface)?;
+            let all = if object == Object::Log {
+                check_log(&interface)?;
+                log_control::all(&*call.server.log)
+            } else {
+                source(call, object).await?.all(&interface)?
+            };
             call.reply(&all.into_iter().collect::<BTreeMap<_, _>>())
         }
         _ => {
-            let (interface, name, _): (String, String, zbus::OwnedVariant) = call.arguments()?;
+            let (interface, name, value): (String, String, zbus::OwnedVariant) =
+                call.arguments()?;
+            if object == Object::Log {
+                check_log(&interface)?;
+                return log_control::set(call, &name, value).await;
+            }
             Err(refuse_set(&interface, &name))
         }
     }
+}
+
+fn check_log(interface: &str) -> Result<(), Failure> {
+    if interface.is_empty() || interface == LOG_CONTROL {
+        return Ok(());
+    }
+    let why = format!("no properties of an interface {interface:?} here");
+    Err(Failure::new(Code::UnknownInterface, why))
+}
+
+/// `None` where the object is another.
+fn log_property(
+    call: &Call<'_>,
+    object: Object,
+    interface: &str,
+    name: &str,
+) -> Result<Option<Variant<'static>>, Failure> {
+    if object != Object::Log {
+        return Ok(None);
+    }
+    check_log(interface)?;
+    let value = log_control::get(&*call.server.log, name);
+    let value = value.ok_or_else(|| {
+        let why = format!("{LOG_CONTROL} has no property {name:?}");
+        Failure::new(Code::UnknownProperty, why)
+    })?;
+    Ok(Some(value))
 }
 
 async fn source(call: &Call<'_>, object: Object) -> Result<Source, Failure> {
@@ -112,7 +153,7 @@ async fn source(call: &Call<'_>, object: Object) -> Result<Source, Failure> {
 /// The one view all properties of a worker are made from; no row, no object.
 async fn view(call: &Call<'_>, id: WorkerId) -> Result<Source, Failure> {
     let ask = |caller| call.handle().view(caller, id.to_string());
-    match call.ask(ask).await {
+    match call.ask_to_see(ask).await {
         Ok(view) => Ok(Source::Worker(view)),
         Err(failure) if failure.code == Code::NoSuchWorker => Err(Failure::new(
             Code::UnknownObject,

@@ -30,6 +30,14 @@ pub const CLOCK_JUMPED: &str = "db8dab8a1bcc4261ab430e16b22e5282";
 pub const FOUND_DEAD: &str = "8e1c6aa256724b6fb2eb86a40ea307cb";
 /// No cgroup holds the workers' processes together here.
 pub const CONTAINMENT_WEAK: &str = "f95f5fc45ff443999a4a3d3d4a4dfb1b";
+/// The level of the log was changed by a call.
+pub const LOG_LEVEL: &str = "fb09a5aae10d43738fc11099b319680c";
+/// Admission was closed by a call; until Resume no new worker is taken.
+pub const DRAINING: &str = "1975dae64f204a449b7bfb09e9b6ff38";
+/// Admission is open again.
+pub const RESUMED: &str = "136d6c3e33f84f02b8570bc810458cf8";
+/// A worker's output goes to a file, since the journal did not take it.
+pub const OUTPUT_TO_FILE: &str = "d405dd161e334a28bfea89d31840d34b";
 
 /// Every id with its name, for the test that keeps the catalog file complete.
 pub const ALL: &[(&str, &str)] = &[
@@ -48,4 +56,8 @@ pub const ALL: &[(&str, &str)] = &[
     ("CLOCK_JUMPED", CLOCK_JUMPED),
     ("FOUND_DEAD", FOUND_DEAD),
     ("CONTAINMENT_WEAK", CONTAINMENT_WEAK),
+    ("LOG_LEVEL", LOG_LEVEL),
+    ("DRAINING", DRAINING),
+    ("RESUMED", RESUMED),
+    ("OUTPUT_TO_FILE", OUTPUT_TO_FILE),
 ];

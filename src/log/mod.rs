@@ -82,9 +82,7 @@ impl std::str::FromStr for Target {
 
 /// The running log. Dropping it hands on what is queued, for at most two seconds.
 pub struct Log {
-    filter: Box<dyn Fn(LogLevel) + Send + Sync>,
-    level: std::sync::Mutex<LogLevel>,
-    to_journal: bool,
+    control: Arc<Control>,
     dropped: Arc<AtomicU64>,
     queue: Option<SyncSender<Message>>,
     ended: Receiver<()>,
@@ -94,8 +92,44 @@ pub struct Log {
 impl fmt::Debug for Log {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Log")
+            .field("to_journal", &self.control.to_journal)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The level of a running log, to be read and set from any thread.
+pub struct Control {
+    filter: Box<dyn Fn(LogLevel) + Send + Sync>,
+    level: std::sync::Mutex<LogLevel>,
+    to_journal: bool,
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control")
+            .field("level", &self.level)
             .field("to_journal", &self.to_journal)
             .finish_non_exhaustive()
+    }
+}
+
+impl Control {
+    /// Logs from now on what this level asks for.
+    pub fn set_level(&self, level: LogLevel) {
+        if let Ok(mut now) = self.level.lock() {
+            *now = level;
+        }
+        (self.filter)(level);
+    }
+
+    /// The level in force.
+    pub fn level(&self) -> LogLevel {
+        self.level.lock().map_or(LogLevel::Info, |level| *level)
+    }
+
+    /// Does it go to the journal?
+    pub fn to_journal(&self) -> bool {
+        self.to_journal
     }
 }
 
@@ -130,12 +164,15 @@ impl Log {
             dropped: Arc::clone(&dropped),
         };
         let dispatch = Dispatch::new(tracing_subscriber::registry().with(filter).with(layer));
-        let log = Log {
+        let control = Control {
             filter: Box::new(move |level| {
                 let _ = handle.reload(self::filter(level));
             }),
             level: std::sync::Mutex::new(level),
             to_journal,
+        };
+        let log = Log {
+            control: Arc::new(control),
             dropped,
             queue: Some(queue),
             ended,
@@ -144,22 +181,9 @@ impl Log {
         Ok((log, dispatch))
     }
 
-    /// Logs from now on what this level asks for.
-    pub fn set_level(&self, level: LogLevel) {
-        if let Ok(mut now) = self.level.lock() {
-            *now = level;
-        }
-        (self.filter)(level);
-    }
-
-    /// The level in force.
-    pub fn level(&self) -> LogLevel {
-        self.level.lock().map_or(LogLevel::Info, |level| *level)
-    }
-
-    /// Does it go to the journal?
-    pub fn to_journal(&self) -> bool {
-        self.to_journal
+    /// What reads and sets its level.
+    pub fn control(&self) -> Arc<Control> {
+        Arc::clone(&self.control)
     }
 
     /// Lines that did not fit into the queue since the start.

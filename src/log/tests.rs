@@ -58,14 +58,14 @@ fn zbus_is_quiet_and_the_level_can_be_changed() {
     let (got, log, dispatch) = log(LogLevel::Warn);
     dispatcher::with_default(&dispatch, || {
         tracing::info!("no");
-        log.set_level(LogLevel::Debug);
+        log.control().set_level(LogLevel::Debug);
         tracing::debug!("yes");
         tracing::debug!(target: "zbus::connection", "no");
         tracing::warn!(target: "zbus::connection", "bus");
-        log.set_level(LogLevel::Error);
+        log.control().set_level(LogLevel::Error);
         tracing::warn!("no");
     });
-    assert_eq!(log.level(), LogLevel::Error);
+    assert_eq!(log.control().level(), LogLevel::Error);
     drop(log);
     assert_eq!(lines(&got), ["<7>yes\n", "<4>bus\n"]);
 }

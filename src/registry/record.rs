@@ -89,7 +89,7 @@ macro_rules! top_level {
             name status argv cwd worktree worktree_mount parent depth created started exited outcome how_known
             oom_killed rung took processes note settled held adopted restarts control restart
             restart_max leftovers_policy trace_id pgid leaf runtime_dir output output_dropped
-            generation
+            journal generation
         )
     };
 }

@@ -47,6 +47,14 @@ impl Registry {
         self.by_prefix(text, &seen)
     }
 
+    /// The row with this id or this unique beginning of an id, whosever it is.
+    pub fn resolve_id(&self, text: &str) -> Result<WorkerId, ResolveError> {
+        match text.parse::<WorkerId>() {
+            Ok(id) if self.get(id).is_some() => Ok(id),
+            _ => self.by_prefix(text, &|_| true),
+        }
+    }
+
     fn lookup(
         &self,
         index: &Index,

@@ -242,5 +242,6 @@ fn asked(rows: BoxedStrategy<Row>) -> BoxedStrategy<Row> {
         runtime_dir: option::of(path()),
         output: option::of(path()),
         output_dropped: any::<u64>(),
+        journal: any::<bool>(),
     )
 }

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use super::admission::{Caps, Load, admit};
 use super::children::Child;
 use super::fault::StartFault;
-use super::handle::{Caller, Change, Reply, Spawned, Stdio};
+use super::handle::{Caller, Change, Reply, Right, Spawned, Stdio};
 use super::ladder::Plan;
 use super::prepare::{Prepared, prepare};
 use super::refused::Refused;
@@ -87,6 +87,7 @@ impl Supervisor {
 
     /// Admission, and the row if it is taken.
     fn take(&mut self, by: &Caller, spec: &Spec, now: Now) -> Result<Row, Refused> {
+        self.allow(by, Right::Spawn)?;
         spec.check()?;
         if self.is_reloading() {
             return Err(Refused::Reloading);
@@ -141,8 +142,8 @@ impl Supervisor {
             Some(uid) if by.uid != 0 && uid != by.uid => Err(Refused::NotAuthorised(
                 "only root may start a worker for another uid",
             )),
-            // A daemon without the capabilities has no rights but its own user's.
-            _ if !self.set.privileges.other_ids => Ok(me),
+            // A user's daemon, or one without the capabilities, has no rights but its own user's.
+            _ if !self.set.privileges.other_ids || (!self.set.system && me.uid != 0) => Ok(me),
             Some(uid) if uid != by.uid => Ok(Owner { uid, gid: uid }),
             _ => Ok(Owner {
                 uid: by.uid,
@@ -260,7 +261,11 @@ impl Supervisor {
             row.worktree_mount = prepared.worktree_mount;
             row.runtime_dir = prepared.runtime_dir;
             row.output = prepared.output;
+            row.journal = prepared.journal;
         });
+        if let Some(streams) = self.journal_streams.as_mut().filter(|_| prepared.journal) {
+            streams.insert(node);
+        }
         self.save_lazily(id, now);
         self.counters.spawned += 1;
         if has_output {

@@ -309,6 +309,7 @@ impl Supervisor {
         let Some(mut child) = self.children.remove(node) else {
             return;
         };
+        self.journal_stream_ended(node);
         self.timers.set(Key::Node(node), None);
         self.deadlines.remove(node);
         let exit = wait::reap(std::os::fd::AsFd::as_fd(&child.process))

@@ -166,6 +166,15 @@ pub struct ReapOptions {
     pub after: Option<WorkerId>,
 }
 
+/// Options of a drain. Without any, all workers are ended and the service stays.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DrainOptions {
+    /// Let the workers finish instead of ending them.
+    pub wait: bool,
+    /// The service ends once they have.
+    pub exit: bool,
+}
+
 /// What a living worker uses, where its leaf can tell; not in lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Usage {
@@ -274,6 +283,8 @@ pub struct WorkerView {
     pub usage: Option<Usage>,
     /// Output file, where output goes to one.
     pub output: Option<PathBuf>,
+    /// Output goes to the journal, under the identifier `muster-ID`.
+    pub journal: bool,
     /// Bytes punched out of the output file.
     pub output_dropped: u64,
     /// Why the row is read-only, if it is (written by a newer version).
@@ -397,6 +408,7 @@ pub enum Command {
     View(Caller, String, Reply<Box<WorkerView>>),
     Outside(Caller, String, Reply<Vec<Outsider>>),
     Service(oneshot::Sender<ServiceView>),
+    Allowed(Caller, Right, Reply<()>),
     Cancel(Caller, String, String, CancelOptions, Reply<CancelReply>),
     Wait(Caller, String, Reply<Ended>),
     Kill(Caller, String, Whom, i32, Reply<()>),
@@ -406,6 +418,8 @@ pub enum Command {
     Forget(Caller, String, bool, Reply<()>),
     Restore(Caller, String, Reply<WorkerId>),
     Stop,
+    Drain(Caller, String, DrainOptions, Reply<()>),
+    Resume(Caller, Reply<()>),
     Reload(Caller, Reply<u64>),
     BusQuiet,
 }
@@ -552,6 +566,11 @@ impl Handle {
         answer.await.map_err(|_| Refused::ShuttingDown)
     }
 
+    /// Is nothing more needed for this? Else [`Refused::NeedsRight`].
+    pub async fn allowed(&self, by: Caller, right: Right) -> Result<(), Refused> {
+        self.ask(|r| Command::Allowed(by, right, r)).await
+    }
+
     /// Begins a ladder. Answers when it has begun and `stopping` is on disk.
     pub async fn cancel(
         &self,
@@ -631,5 +650,21 @@ impl Handle {
     /// Brings a reaped or forgotten row back.
     pub async fn restore(&self, by: Caller, worker: String) -> Result<WorkerId, Refused> {
         self.ask(|r| Command::Restore(by, worker, r)).await
+    }
+
+    /// Closes admission until [`Handle::resume`]. Answers when it is closed and, unless they are
+    /// let finish, every ladder has begun.
+    pub async fn drain(
+        &self,
+        by: Caller,
+        reason: String,
+        how: DrainOptions,
+    ) -> Result<(), Refused> {
+        self.ask(|r| Command::Drain(by, reason, how, r)).await
+    }
+
+    /// Opens admission again.
+    pub async fn resume(&self, by: Caller) -> Result<(), Refused> {
+        self.ask(|r| Command::Resume(by, r)).await
     }
 }

@@ -12,6 +12,7 @@ mod begin;
 mod children;
 mod containment;
 mod deadlines;
+mod drain;
 mod ending;
 mod fault;
 pub mod handle;
@@ -23,7 +24,7 @@ mod journal;
 pub mod ladder;
 pub mod liveness;
 mod members;
-mod output;
+pub mod output;
 pub mod outside;
 mod prepare;
 pub mod reconcile;
@@ -83,6 +84,10 @@ pub struct Settings {
     pub privileges: Privileges,
     /// The service manager wants to hear of a pass of the loop so often.
     pub watchdog: Option<Duration>,
+    /// The system instance: workers run as who asks for them. A user's runs all as itself.
+    pub system: bool,
+    /// journald's socket for workers' output; `None` for files.
+    pub journal: Option<PathBuf>,
     /// Leave after so much idleness; `None` to stay.
     pub idle_exit: Option<Duration>,
     /// Descriptor limit that workers get back.
@@ -199,9 +204,10 @@ pub struct Supervisor {
     hooks: HashMap<NodeId, hook::Hook>,
     deadlines: Deadlines,
     stale_leaves: Vec<(Leaf, u32)>,
+    journal_streams: Option<HashSet<NodeId>>,
     strangers: strangers::State,
     sweeps: sweep::State,
-    drain: Option<stopping::Drain>,
+    drain: Option<drain::Drain>,
     reload: reload::State,
     quiesce: tokio::sync::watch::Sender<bool>,
     leaving: idle::Leaving,
@@ -266,6 +272,7 @@ impl Supervisor {
             hooks: HashMap::new(),
             deadlines: Deadlines::new()?,
             stale_leaves: Vec::new(),
+            journal_streams: None,
             strangers: strangers::State::default(),
             sweeps: sweep::State::default(),
             drain: None,

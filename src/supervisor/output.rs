@@ -9,8 +9,9 @@ use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, ftruncate, open};
 
 use super::timers::Key;
 use super::{Inner, Supervisor};
+use crate::config::OutputTarget;
 use crate::sys::clock;
-use crate::worker::{Now, WorkerId};
+use crate::worker::{NodeId, Now, WorkerId};
 
 /// Between two looks while a worker writes to a file: the overshoot is what it writes in this.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -18,7 +19,41 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Hole punching works on whole blocks; 64 KiB is a multiple of every file system's.
 const BLOCK: u64 = 64 * 1024;
 
+/// Where workers' output goes: `Some` is journald's socket. By itself only where the daemon's
+/// own log goes there too, so that a person finds both in one place.
+pub fn journal_for(target: OutputTarget, own_log_is_there: bool) -> Option<PathBuf> {
+    let wanted = match target {
+        OutputTarget::Journal => true,
+        OutputTarget::Auto => own_log_is_there,
+        OutputTarget::File => false,
+    };
+    wanted.then(|| crate::places::journal_stdout(&crate::places::Real))
+}
+
 impl Supervisor {
+    /// May one more worker write to the journal? journald breaks streams past its limit.
+    pub(super) fn journal_has_room(&mut self) -> bool {
+        let max = self.set.config.workers.journal_streams as usize;
+        if self.children.len() + self.starting.len() < max {
+            return true;
+        }
+        let (children, registry) = (&self.children, &self.registry);
+        // Counted once, since a reload hands over children and no streams; then kept.
+        let streams = self.journal_streams.get_or_insert_with(|| {
+            let journal = |id| registry.get(id).is_some_and(|row| row.journal);
+            let those = children.iter().filter(|child| journal(child.id));
+            those.map(|child| child.node).collect()
+        });
+        streams.len() + self.starting.len() < max
+    }
+
+    /// A worker has ended, and its stream with it.
+    pub(super) fn journal_stream_ended(&mut self, node: NodeId) {
+        if let Some(streams) = &mut self.journal_streams {
+            streams.remove(&node);
+        }
+    }
+
     /// Sets the next look; it is the last one if no living worker writes to a file then.
     pub(super) fn schedule_output(&mut self, now: Now) {
         self.timers.at_latest(Key::Output, now.mono.plus(PAUSE));

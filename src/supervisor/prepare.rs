@@ -7,15 +7,20 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::fault::StartFault;
 use super::handle::{Caller, Stdio};
 use super::{Settings, Supervisor};
 use crate::gc::worktree::{Owned, ProbeOptions, Prober, owned_worktree};
+use crate::log::id;
 use crate::sys::cgroup::Leaf;
 use crate::sys::spawn::{Image, Rlimit, search};
-use crate::sys::{acl, privilege};
+use crate::sys::{acl, journal, privilege};
 use crate::worker::{Limits, Owner, Row, Spec, WorkerId, WorktreeChoice};
+
+/// journald gets so long to take a worker's stream. It is past this that it hangs.
+const JOURNAL_WAIT: Duration = Duration::from_secs(1);
 
 /// Everything the preparation is made from.
 pub(super) struct Job {
@@ -26,6 +31,7 @@ pub(super) struct Job {
     parent: Option<WorkerId>,
     trace_id: String,
     leaf: Option<PathBuf>,
+    to_journal: bool,
     spec: Spec,
     io: Stdio,
     /// Looks into the directories of another user with that user's rights.
@@ -41,6 +47,7 @@ pub(super) struct Prepared {
     pub worktree_mount: Option<PathBuf>,
     pub runtime_dir: Option<PathBuf>,
     pub output: Option<PathBuf>,
+    pub journal: bool,
     pub unenforced: Vec<String>,
 }
 
@@ -64,13 +71,15 @@ impl Prepared {
 }
 
 impl Supervisor {
-    pub(super) fn preparation(&self, row: &Row, spec: Spec, io: Stdio, by: &Caller) -> Job {
+    pub(super) fn preparation(&mut self, row: &Row, spec: Spec, io: Stdio, by: &Caller) -> Job {
         let groups = if row.owner.uid == by.uid {
             by.groups.clone()
         } else {
             Vec::new()
         };
+        let to_journal = self.set.journal.is_some() && self.journal_has_room();
         Job {
+            to_journal,
             set: Arc::clone(&self.set),
             id: row.id,
             owner: row.owner,
@@ -136,6 +145,7 @@ fn prepare_now(mut job: Job, owned: Option<Option<Owned>>) -> Result<Prepared, S
         worktree_mount: None,
         runtime_dir: None,
         output: None,
+        journal: false,
         unenforced: Vec::new(),
     };
     match fill(&mut prepared, &mut job, owned) {
@@ -211,7 +221,8 @@ fn cannot_tell(why: &str, spec: &Spec) -> StartFault {
     }
 }
 
-/// Standard descriptors: what was passed, else nothing to read and the output file to write.
+/// Standard descriptors: what was passed, else nothing to read, and the journal or the output
+/// file to write.
 fn descriptors(prepared: &mut Prepared, job: &mut Job) -> Result<Vec<(OwnedFd, i32)>, StartFault> {
     let mut fds = Vec::new();
     let io = std::mem::take(&mut job.io);
@@ -222,34 +233,9 @@ fn descriptors(prepared: &mut Prepared, job: &mut Job) -> Result<Vec<(OwnedFd, i
         fd.try_clone()
             .map_err(|e| fault("cannot copy a descriptor", Path::new(""), &e))
     };
-    let file = match (&io.stdout, &io.stderr) {
-        (Some(_), _) => None,
-        (None, _) => {
-            let path = job
-                .set
-                .state_dir
-                .join("output")
-                .join(format!("{}.log", job.id));
-            // O_APPEND: both outputs and every descendant write at the end, wherever that is.
-            let file = std::fs::OpenOptions::new()
-                .append(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&path)
-                .map_err(|e| fault("cannot make the output file", &path, &e))?;
-            prepared.output = Some(path);
-            if job.owner.uid != job.set.me.uid
-                && let Err(error) = acl::let_read(&file, job.owner.uid)
-            {
-                // A file system without ACLs: the worker writes all the same.
-                tracing::warn!(%error, MUSTER_WORKER = %job.id, "the owner cannot read the output");
-            }
-            Some(OwnedFd::from(file))
-        }
-    };
-    let stdout = match (io.stdout, file) {
-        (Some(fd), _) | (None, Some(fd)) => fd,
-        (None, None) => return Ok(fds),
+    let stdout = match io.stdout {
+        Some(fd) => fd,
+        None => own_output(prepared, job)?,
     };
     let stderr = match io.stderr {
         Some(fd) => fd,
@@ -258,6 +244,45 @@ fn descriptors(prepared: &mut Prepared, job: &mut Job) -> Result<Vec<(OwnedFd, i
     fds.push((stdout, 1));
     fds.push((stderr, 2));
     Ok(fds)
+}
+
+/// The journal where it takes one more stream, else a file.
+fn own_output(prepared: &mut Prepared, job: &Job) -> Result<OwnedFd, StartFault> {
+    if let Some(socket) = job.set.journal.as_deref().filter(|_| job.to_journal) {
+        let identifier = format!("muster-{}", job.id);
+        match journal::stream(socket, &identifier, JOURNAL_WAIT) {
+            Ok(stream) => {
+                prepared.journal = true;
+                return Ok(stream);
+            }
+            Err(error) => tracing::warn!(
+                MESSAGE_ID = id::OUTPUT_TO_FILE,
+                MUSTER_WORKER = job.id.as_str(),
+                "output of worker {} goes to a file, since the journal does not take it: {error}",
+                job.id
+            ),
+        }
+    }
+    let path = job
+        .set
+        .state_dir
+        .join("output")
+        .join(format!("{}.log", job.id));
+    // O_APPEND: both outputs and every descendant write at the end, wherever that is.
+    let file = std::fs::OpenOptions::new()
+        .append(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(|e| fault("cannot make the output file", &path, &e))?;
+    prepared.output = Some(path);
+    if job.owner.uid != job.set.me.uid
+        && let Err(error) = acl::let_read(&file, job.owner.uid)
+    {
+        // A file system without ACLs: the worker writes all the same.
+        tracing::warn!(%error, MUSTER_WORKER = %job.id, "the owner cannot read the output");
+    }
+    Ok(OwnedFd::from(file))
 }
 
 #[allow(clippy::needless_update, reason = "tests have one field more")]

@@ -27,7 +27,13 @@ impl Supervisor {
         let (uid, all) = (by.uid, self.has(by, Right::ManageAll));
         self.spawn_inner(async move {
             let looked = tokio::task::spawn_blocking(move || {
-                find_reaped(&store, &worker, |row| all || row.owner.uid == uid)
+                match find_reaped(&store, &worker, |row| all || row.owner.uid == uid) {
+                    // A whole id tells nobody anything; a name that is somebody else's would.
+                    Err(Refused::NoSuchWorker(_)) if !all && is_reaped(&store, &worker) => {
+                        Err(Refused::NeedsRight(Right::ManageAll))
+                    }
+                    found => found,
+                }
             });
             let result = match looked.await {
                 Ok(Ok(loaded)) => move_back(&writer, loaded).await,
@@ -56,6 +62,11 @@ impl Supervisor {
         }
         answer(restored.reply, result);
     }
+}
+
+fn is_reaped(store: &Store, worker: &str) -> bool {
+    let id = worker.parse::<WorkerId>();
+    id.is_ok_and(|id| matches!(store.load_reaped(id), Ok(Some(_))))
 }
 
 fn find_reaped(

@@ -4,12 +4,13 @@
 use std::time::Duration;
 
 use super::Supervisor;
+use super::drain::Drain;
 use super::handle::Change;
 use super::reload::Handed;
 use super::timers::Key;
 use crate::service_event;
 use crate::sys::systemd;
-use crate::worker::{Mono, Now, WorkerId};
+use crate::worker::Now;
 
 /// What the disk gets to take the last changes: a sick one must not keep the service from ending.
 const LAST_CHANGES: Duration = Duration::from_secs(10);
@@ -30,21 +31,19 @@ pub enum Stopped {
     Reload(Box<Handed>),
 }
 
-/// A stop of the whole service.
-#[derive(Debug)]
-pub(super) struct Drain {
-    until: Mono,
-}
-
 impl Supervisor {
     /// SIGTERM: closes admission for good and ends all; the second one forces.
     pub(super) fn stop(&mut self, now: Now) {
-        let forced = self.drain.is_some();
-        let until = match &self.drain {
-            Some(drain) => drain.until,
-            None => now.mono.plus(self.set.config.ladder.drain_timeout),
-        };
-        self.drain = Some(Drain { until });
+        let before = self.drain.as_ref().filter(|drain| drain.for_good);
+        let forced = before.is_some();
+        let until = before
+            .and_then(|drain| drain.until)
+            .unwrap_or_else(|| now.mono.plus(self.set.config.ladder.drain_timeout));
+        self.drain = Some(Drain {
+            leave: true,
+            until: Some(until),
+            for_good: true,
+        });
         self.timers.set(Key::Drain, Some(until));
         let workers = self.children.len();
         service_event!(
@@ -56,14 +55,7 @@ impl Supervisor {
             let bound = self.set.config.ladder.drain_timeout + AFTER_DRAIN;
             systemd::stopping(&format!("Ending {workers} workers."), bound);
         }
-        for node in self.children.nodes() {
-            let by = self.set.me.uid;
-            self.cancel_node(node, by, "the service is stopping", forced);
-        }
-        let starting: Vec<WorkerId> = self.starting.keys().copied().collect();
-        for id in starting {
-            self.cancel_starting(id, self.set.me.uid, "the service is stopping", forced);
-        }
+        self.end_all(self.set.me.uid, "the service is stopping", forced);
         if forced {
             self.end_hooks("was killed: the service was told again to stop");
         }
@@ -77,12 +69,16 @@ impl Supervisor {
         let Some(drain) = &self.drain else {
             return self.has_left(now).then_some(Stopped::Idle);
         };
+        // An idle exit would open admission again: the next start knows of no drain.
+        if !drain.leave {
+            return None;
+        }
         // A worker stays in the table until its stop hook has ended; probe helpers change nothing
         // and are killed.
         if self.children.is_empty() && self.starting.is_empty() {
             return Some(Stopped::Drained);
         }
-        if now.mono < drain.until {
+        if drain.until.is_none_or(|until| now.mono < until) {
             return None;
         }
         let left = self.children.len() + self.starting.len();

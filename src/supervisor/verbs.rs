@@ -25,12 +25,13 @@ impl Supervisor {
             Command::Spawn(by, spec, io, reply) => self.spawn(by, *spec, io, reply),
             Command::Resolve(by, worker, reply) => answer(reply, self.find(&by, &worker)),
             Command::ByPid(by, pid, reply) => answer(reply, self.by_pid(&by, pid)),
-            Command::List(by, filter, reply) => answer(reply, Ok(self.list(&by, &filter))),
+            Command::List(by, filter, reply) => answer(reply, self.list(&by, &filter)),
             Command::View(by, worker, reply) => answer(reply, self.view_of(&by, &worker)),
             Command::Outside(by, worker, reply) => self.outside(&by, &worker, reply),
             Command::Service(reply) => {
                 let _ = reply.send(self.service_view());
             }
+            Command::Allowed(by, right, reply) => answer(reply, self.allow(&by, right)),
             Command::Cancel(by, worker, reason, how, reply) => {
                 self.cancel(&by, &worker, &reason, how, reply);
             }
@@ -48,19 +49,37 @@ impl Supervisor {
             Command::BusQuiet => self.bus_is_quiet(),
             Command::Restore(by, worker, reply) => self.restore(&by, worker, reply),
             Command::Stop => self.stop(crate::sys::clock::now()),
+            Command::Drain(by, reason, how, reply) => {
+                answer(reply, self.drain_verb(&by, &reason, how));
+            }
+            Command::Resume(by, reply) => answer(reply, self.resume_verb(&by)),
         }
     }
 
-    /// Root and the daemon's own user may do everything; others what they were granted.
+    /// Root and the daemon's own user may do everything; others what they were granted. Who may
+    /// manage others' rows may list them.
     pub(super) fn has(&self, by: &Caller, right: Right) -> bool {
-        by.uid == 0 || by.uid == self.set.me.uid || by.rights.contains(&right)
+        by.uid == 0
+            || by.uid == self.set.me.uid
+            || by.rights.contains(&right)
+            || (right == Right::ListAll && by.rights.contains(&Right::ManageAll))
+    }
+
+    /// An error that names the right, for calls that are about no row.
+    pub(super) fn allow(&self, by: &Caller, right: Right) -> Result<(), Refused> {
+        if self.has(by, right) {
+            Ok(())
+        } else {
+            Err(Refused::NeedsRight(right))
+        }
     }
 
     fn owns(by: &Caller, row: &Row) -> bool {
         by.uid == row.owner.uid
     }
 
-    /// The row that a text means: the caller's own rows first, then everybody's.
+    /// The row that a text means: the caller's own rows first, then everybody's. Others' ids are
+    /// no secret (signals tell them), their names and handles are.
     fn lookup(&self, by: &Caller, worker: &str) -> Result<WorkerId, Refused> {
         let refuse = |error| match error {
             ResolveError::NoSuch => Refused::NoSuchWorker(worker.to_owned()),
@@ -70,7 +89,10 @@ impl Supervisor {
             },
         };
         match self.registry.resolve(worker, |row| Self::owns(by, row)) {
-            Err(ResolveError::NoSuch) => self.registry.resolve(worker, |_| true).map_err(refuse),
+            Err(ResolveError::NoSuch) if self.has(by, Right::ManageAll) => {
+                self.registry.resolve(worker, |_| true).map_err(refuse)
+            }
+            Err(ResolveError::NoSuch) => self.registry.resolve_id(worker).map_err(refuse),
             found => found.map_err(refuse),
         }
     }
@@ -163,7 +185,8 @@ impl Supervisor {
         Ok(Box::new(view))
     }
 
-    fn list(&self, by: &Caller, filter: &ListFilter) -> Vec<WorkerView> {
+    /// One page. It needs the right to see others' rows only where there are some on it.
+    fn list(&self, by: &Caller, filter: &ListFilter) -> Result<Vec<WorkerView>, Refused> {
         let limit = if filter.limit == 0 {
             PAGE
         } else {
@@ -171,8 +194,7 @@ impl Supervisor {
         };
         let all = self.has(by, Right::ListAll);
         let wanted = |row: &&Row| {
-            (all || Self::owns(by, row))
-                && filter.owner.is_none_or(|uid| row.owner.uid == uid)
+            filter.owner.is_none_or(|uid| row.owner.uid == uid)
                 && match filter.status.as_slice() {
                     [] => filter.all || !row.status.is_terminal(),
                     some => some.contains(&row.status),
@@ -185,7 +207,10 @@ impl Supervisor {
             .iter_after(filter.after)
             .filter(wanted)
             .take(limit as usize)
-            .map(|row| self.seen_by(by, row))
+            .map(|row| match all || Self::owns(by, row) {
+                true => Ok(self.seen_by(by, row)),
+                false => Err(Refused::NeedsRight(Right::ListAll)),
+            })
             .collect()
     }
 

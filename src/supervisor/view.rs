@@ -74,6 +74,7 @@ impl Supervisor {
             unenforced: child.map(|c| c.unenforced.clone()).unwrap_or_default(),
             usage: None,
             output: row.output.clone(),
+            journal: row.journal,
             output_dropped: row.output_dropped,
             read_only: newer.map(|schema| format!("written by a newer musterd (schema {schema})")),
             generation: row.generation,

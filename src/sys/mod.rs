@@ -11,6 +11,7 @@ pub mod clock;
 pub mod dirs;
 pub mod fdslots;
 pub mod guardian;
+pub mod journal;
 pub mod lock;
 #[allow(unsafe_code)]
 pub mod pdeathsig;

@@ -160,6 +160,8 @@ pub struct Row {
     pub runtime_dir: Option<PathBuf>,
     /// The output file, where output does not go to the journal.
     pub output: Option<PathBuf>,
+    /// Output goes to the journal, under the identifier `muster-ID`.
+    pub journal: bool,
     /// Bytes punched out of the output file.
     pub output_dropped: u64,
     /// Grows with every change of the row.
@@ -212,6 +214,7 @@ impl Row {
             trace_id: String::new(),
             runtime_dir: None,
             output: None,
+            journal: false,
             output_dropped: 0,
             generation: 0,
         }

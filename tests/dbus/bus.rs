@@ -11,26 +11,36 @@ use musterd::supervisor::handle::Change;
 use crate::fake::{Fake, id};
 
 /// A dbus-daemon of this test's own, ended by its pid.
-struct Bus {
+pub struct Bus {
     daemon: Child,
-    address: String,
+    pub address: String,
     _dir: tempfile::TempDir,
 }
 
 impl Bus {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let address = format!("unix:path={}/bus", dir.path().display());
         Self::start_at(dir, address)
     }
 
-    fn start_at(dir: tempfile::TempDir, address: String) -> Self {
+    /// One that other users than the test's may connect to.
+    pub fn for_all_users() -> Self {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let open = std::fs::Permissions::from_mode(0o711);
+        std::fs::set_permissions(dir.path(), open).unwrap();
+        let address = format!("unix:path={}/bus", dir.path().display());
+        Self::start_at(dir, address)
+    }
+
+    pub fn start_at(dir: tempfile::TempDir, address: String) -> Self {
         let config = dir.path().join("bus.conf");
         let text = format!(
             r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig><type>session</type><listen>{address}</listen><auth>EXTERNAL</auth>
-<policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy>
+<policy context="default"><allow user="*"/><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy>
 </busconfig>"#
         );
         std::fs::write(&config, text).unwrap();
@@ -54,7 +64,7 @@ impl Bus {
     }
 
     /// Ends the daemon; the directory and the address stay.
-    fn end(mut self) -> (tempfile::TempDir, String) {
+    pub fn end(mut self) -> (tempfile::TempDir, String) {
         self.daemon.kill().unwrap();
         self.daemon.wait().unwrap();
         let dir = std::mem::replace(&mut self._dir, tempfile::tempdir().unwrap());
@@ -84,7 +94,7 @@ async fn busctl(address: &str, arguments: &[&str]) -> Output {
 }
 
 /// Standard output of a call that must succeed.
-async fn good(address: &str, arguments: &[&str]) -> String {
+pub async fn good(address: &str, arguments: &[&str]) -> String {
     let output = busctl(address, arguments).await;
     let (out, err) = (
         String::from_utf8_lossy(&output.stdout).into_owned(),

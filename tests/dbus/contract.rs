@@ -1,7 +1,7 @@
 //! The installed XML and the code's tables are the same contract.
 
 use musterd::dbus::contract::{Emits, Interface, MANAGER_INTERFACE, WORKER_INTERFACE};
-use musterd::dbus::convert::{CANCEL_KEYS, FILTER_KEYS, FORGET_KEYS, REAP_KEYS};
+use musterd::dbus::convert::{CANCEL_KEYS, DRAIN_KEYS, FILTER_KEYS, FORGET_KEYS, REAP_KEYS};
 use musterd::dbus::dict::Keys;
 use musterd::dbus::spec::SPAWN_KEYS;
 
@@ -139,4 +139,5 @@ fn the_keys_of_every_dictionary_are_those_the_contract_documents() {
     assert_eq!(keys_in("now b (", ". Returns"), table(CANCEL_KEYS));
     assert_eq!(keys_in("dry-run b", ". counts"), table(REAP_KEYS));
     assert_eq!(keys_in("force b (", ". -->"), table(FORGET_KEYS));
+    assert_eq!(keys_in("cancel b (end", ". Resume"), table(DRAIN_KEYS));
 }

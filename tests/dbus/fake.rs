@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use musterd::config::LogLevel;
 use musterd::dbus::client::Client;
-use musterd::dbus::{Limits, NoPolkit, Server};
+use musterd::dbus::{Limits, LogControl, NoPolkit, Server};
 use musterd::gc::report::{Action, Report, ReportRow};
 use musterd::supervisor::handle::{
     Caller, CancelReply, CancelState, Change, Command, Ended, Handle, ServiceView, Spawned, Stdio,
@@ -35,6 +36,25 @@ pub struct Fake {
     pub server: Arc<Server>,
     pub changes: broadcast::Sender<Change>,
     pub seen: Arc<Mutex<Seen>>,
+    pub log: Arc<FakeLog>,
+}
+
+/// A log that only remembers its level.
+#[derive(Debug)]
+pub struct FakeLog(pub Mutex<LogLevel>);
+
+impl LogControl for FakeLog {
+    fn level(&self) -> LogLevel {
+        *self.0.lock().unwrap()
+    }
+
+    fn set_level(&self, level: LogLevel) {
+        *self.0.lock().unwrap() = level;
+    }
+
+    fn to_journal(&self) -> bool {
+        true
+    }
 }
 
 pub fn id(text: &str) -> WorkerId {
@@ -96,6 +116,7 @@ pub fn view(id: WorkerId) -> WorkerView {
         usage: None,
         unenforced: vec!["memory-max".into()],
         output: None,
+        journal: false,
         output_dropped: 0,
         read_only: None,
         generation: 4,
@@ -146,6 +167,7 @@ impl Fake {
             Arc::default(),
             tokio::sync::watch::channel(false).1,
         );
+        let log = Arc::new(FakeLog(Mutex::new(LogLevel::Info)));
         let notes = seen.clone();
         tokio::spawn(async move {
             while let Some(command) = inbox.recv().await {
@@ -158,9 +180,10 @@ impl Fake {
             }
         });
         Self {
-            server: Server::new(handle, Arc::new(NoPolkit), limits),
+            server: Server::new(handle, Arc::new(NoPolkit), log.clone(), limits),
             changes,
             seen,
+            log,
         }
     }
 
@@ -216,6 +239,9 @@ fn answer(seen: &mut Seen, command: Command) {
         Command::BusQuiet | Command::Stop => {}
         Command::Outside(_, _, reply) => {
             let _ = reply.send(Ok(Vec::new()));
+        }
+        Command::Allowed(_, _, to) => {
+            let _ = to.send(seen.refuse.take().map_or(Ok(()), Err));
         }
         Command::Spawn(by, spec, io, to) => {
             seen.spec = Some((*spec, io));
@@ -298,6 +324,10 @@ fn answer(seen: &mut Seen, command: Command) {
         Command::Forget(by, worker, force, to) => {
             reply!(by, to, format!("forget {worker} {force}"), Ok(()))
         }
+        Command::Drain(by, reason, options, to) => {
+            reply!(by, to, format!("drain {reason} {options:?}"), Ok(()))
+        }
+        Command::Resume(by, to) => reply!(by, to, "resume".into(), Ok(())),
         Command::Restore(by, worker, to) => {
             reply!(by, to, format!("restore {worker}"), named(&worker))
         }

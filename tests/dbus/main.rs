@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod abuse;
+mod authorisation;
 mod bus;
 mod contract;
 mod fake;
+mod log_control;
 mod methods;
+mod polkit;
 mod signals;
 mod spawn;

@@ -6,7 +6,9 @@ use musterd::dbus::client::{CallError, Client};
 use musterd::dbus::contract::{Interface, MANAGER_INTERFACE, WORKER_INTERFACE};
 use musterd::dbus::errors::Code;
 use musterd::dbus::{MANAGER, OBJECT, WORKER};
-use musterd::supervisor::handle::{CancelOptions, ListFilter, ReapOptions, Right, Whom};
+use musterd::supervisor::handle::{
+    CancelOptions, DrainOptions, ListFilter, ReapOptions, Right, Whom,
+};
 use musterd::supervisor::refused::Refused;
 use musterd::worker::Status;
 use zbus::Variant;
@@ -104,6 +106,8 @@ async fn an_unknown_option_is_named_by_every_method_that_takes_options() {
         failure(&c, OBJECT, MANAGER, "Hold", &(A, true, o())).await,
         failure(&c, OBJECT, MANAGER, "Forget", &(A, o())).await,
         failure(&c, OBJECT, MANAGER, "Restore", &(A, o())).await,
+        failure(&c, OBJECT, MANAGER, "Drain", &("why", o())).await,
+        failure(&c, OBJECT, MANAGER, "Resume", &(o(),)).await,
         failure(&c, A_PATH, WORKER, "Cancel", &("why", o())).await,
         failure(&c, A_PATH, WORKER, "Kill", &("all", 9_i32, o())).await,
     ];
@@ -154,8 +158,6 @@ async fn methods_of_the_contract_that_wait_for_their_time_say_so() {
         failure(&c, OBJECT, MANAGER, "Send", &(A, "{}", none())).await,
         failure(&c, OBJECT, MANAGER, "Attend", &(A, none())).await,
         failure(&c, OBJECT, MANAGER, "Report", &(none(),)).await,
-        failure(&c, OBJECT, MANAGER, "Drain", &("why", none())).await,
-        failure(&c, OBJECT, MANAGER, "Resume", &(none(),)).await,
         failure(&c, OBJECT, MANAGER, "GetMetrics", &()).await,
         failure(&c, A_PATH, WORKER, "Send", &("{}", none())).await,
     ];
@@ -220,6 +222,13 @@ async fn each_method_asks_the_supervisor_and_converts_its_answer() {
         (row.seconds_left, row.since, row.detail.as_str()),
         (Some(-3), Some(4), "d")
     );
+    let last = DrainOptions {
+        wait: true,
+        exit: true,
+    };
+    c.drain("disk", last).await.unwrap();
+    c.drain("", DrainOptions::default()).await.unwrap();
+    c.resume().await.unwrap();
     let asked = fake.asked();
     for note in [
         "resolve web".to_owned(),
@@ -231,6 +240,9 @@ async fn each_method_asks_the_supervisor_and_converts_its_answer() {
         format!("hold {A} true"),
         format!("forget {A} true"),
         format!("restore {A}"),
+        "drain disk DrainOptions { wait: true, exit: true }".to_owned(),
+        "drain  DrainOptions { wait: false, exit: false }".to_owned(),
+        "resume".to_owned(),
         format!("reap {options:?}"),
     ] {
         assert!(asked.contains(&note), "{note}: {asked:?}");

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::git::{Repo, fingerprint, git, try_git};
 use crate::support::rowfile::RowFile;
-use crate::support::{World, text, wait_for};
+use crate::support::{World, text, wait_for, wait_until};
 
 /// Action and reason of each row of a report, by name.
 fn verdicts(report: &Value) -> BTreeMap<String, (String, String)> {
@@ -156,6 +156,11 @@ fn a_reap_is_a_rename_and_restore_undoes_it() {
     use std::os::unix::fs::MetadataExt;
     let world = World::new();
     let id = world.run_to_end(&["--name", "gone"], &["true"]);
+    // A wait is answered when the end is true; that it is on disk follows.
+    wait_until("the end is on disk", || {
+        fs::read_to_string(world.row_file(&id))
+            .is_ok_and(|text| text.contains("status = \"exited\""))
+    });
     let before = (
         fs::read(world.row_file(&id)).unwrap(),
         fs::metadata(world.row_file(&id)).unwrap().ino(),

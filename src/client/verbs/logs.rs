@@ -1,4 +1,4 @@
-//! `logs`: what workers have written, from their output files. A long one loses its oldest part
+//! `logs`: what workers have written, from the journal or from their output files. A long file loses its oldest part
 //! while the worker lives: the daemon punches it out, the file keeps its length, and the hole is
 //! skipped here, never printed.
 
@@ -13,13 +13,14 @@ use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use tokio::task::JoinHandle;
 
-use super::look;
 use super::wait::ended;
+use super::{journal, look};
 use crate::client::args::LogsArgs;
 use crate::client::exit::{Asking, Code, Failure};
 use crate::client::link::{Daemon, Tally};
 use crate::client::output::text::escape;
 use crate::client::output::write_out;
+use crate::client::view::Worker;
 
 /// Between two looks at a file that is followed.
 const LOOK: Duration = Duration::from_millis(150);
@@ -139,10 +140,14 @@ pub fn tail_of(path: &Path, dropped: u64, lines: usize) -> io::Result<Vec<u8>> {
 /// One worker's output being printed.
 struct Source {
     title: String,
-    path: PathBuf,
-    reader: Reader,
+    from: From,
     /// Ends when the worker has; `None` where nothing is followed.
     end: Option<JoinHandle<Result<(), Failure>>>,
+}
+
+enum From {
+    File(PathBuf, Reader),
+    Journal(Box<Worker>, journal::Reader),
 }
 
 /// Runs the verb.
@@ -165,11 +170,14 @@ pub async fn run(daemon: &Rc<Daemon>, args: &LogsArgs) -> Result<Code, Failure> 
         for mut source in sources {
             // Asked before the read: what was written before the end is then read after it.
             let over = source.end.as_ref().is_none_or(JoinHandle::is_finished);
-            let printed = print_new(&mut source, &mut printer)?;
-            quiet &= !printed;
-            if !over || printed {
+            let printed = print_new(&mut source, over, &mut printer)?;
+            quiet &= printed != Printed::Something;
+            if printed != Printed::Everything {
                 left.push(source);
-            } else if let Some(end) = source.end {
+                continue;
+            }
+            say_if_nothing(&source.from);
+            if let Some(end) = source.end {
                 tally.add(end.await.unwrap_or(Ok(())).map(|()| Code::DONE));
             }
         }
@@ -187,10 +195,32 @@ pub async fn run(daemon: &Rc<Daemon>, args: &LogsArgs) -> Result<Code, Failure> 
 async fn open(daemon: &Rc<Daemon>, worker: &str, args: &LogsArgs) -> Result<Source, Failure> {
     let (_, view) = look(daemon, worker, Asking::Action).await?;
     let title = escape(&view.title());
+    if daemon.is_remote() {
+        return Err(Failure::failed(format!(
+            "the output of {title} is on the other machine; run musterctl logs there"
+        )));
+    }
+    let end = |id: &str| {
+        args.follow.then(|| {
+            let (daemon, id) = (Rc::clone(daemon), id.to_owned());
+            tokio::task::spawn_local(async move { ended(&daemon, &id).await.map(|_| ()) })
+        })
+    };
+    if view.journal {
+        let reader = journal::Reader::start(&view, args.lines, args.follow).map_err(|e| {
+            Failure::failed(format!(
+                "the output of {title} is in the journal, and journalctl cannot be run: {e}"
+            ))
+        })?;
+        return Ok(Source {
+            title,
+            end: end(&view.id),
+            from: From::Journal(Box::new(view), reader),
+        });
+    }
     let Some(path) = view.output.clone().map(PathBuf::from) else {
         return Err(Failure::failed(format!(
-            "{title} has no output file: its output went where it was started (--pipe), or to the journal: journalctl -t muster-{}",
-            view.id
+            "{title} has no output of its own: it went where the worker was started (--pipe)"
         )));
     };
     let cannot = |e: io::Error| {
@@ -203,32 +233,55 @@ async fn open(daemon: &Rc<Daemon>, worker: &str, args: &LogsArgs) -> Result<Sour
     if let Some(lines) = args.lines {
         reader.seek_last_lines(lines).map_err(cannot)?;
     }
-    let end = args.follow.then(|| {
-        let (daemon, id) = (Rc::clone(daemon), view.id.clone());
-        tokio::task::spawn_local(async move { ended(&daemon, &id).await.map(|_| ()) })
-    });
     Ok(Source {
         title,
-        path,
-        reader,
-        end,
+        end: end(&view.id),
+        from: From::File(path, reader),
     })
 }
 
-/// Prints one block; false if there was nothing new.
-fn print_new(source: &mut Source, printer: &mut Printer) -> Result<bool, Failure> {
+/// Somebody who may not read the journal is told what to do.
+fn say_if_nothing(from: &From) {
+    if let From::Journal(worker, reader) = from
+        && !reader.anything
+        && let Some(hint) = journal::hint(worker)
+    {
+        eprintln!("musterctl: {hint}");
+    }
+}
+
+/// What a look at a source came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Printed {
+    Something,
+    Nothing,
+    Everything,
+}
+
+/// Prints one block; `over` says that the worker has ended, or that nothing is followed.
+fn print_new(source: &mut Source, over: bool, printer: &mut Printer) -> Result<Printed, Failure> {
     let cannot = |what: &str, e: io::Error| Failure::failed(format!("cannot {what}: {e}"));
-    let block = source
-        .reader
-        .read()
-        .map_err(|e| cannot(&format!("read {}", source.path.display()), e))?;
+    let block = match &mut source.from {
+        From::File(path, reader) => reader
+            .read()
+            .map_err(|e| cannot(&format!("read {}", path.display()), e))?,
+        From::Journal(_, reader) => match reader.look(over) {
+            journal::Look::Block(block) => block,
+            journal::Look::Quiet => return Ok(Printed::Nothing),
+            journal::Look::End => return Ok(Printed::Everything),
+        },
+    };
     if block.is_empty() {
-        return Ok(false);
+        return Ok(if over {
+            Printed::Everything
+        } else {
+            Printed::Nothing
+        });
     }
     printer
         .print(&source.title, &block)
         .map_err(|e| cannot("write to stdout", e))?;
-    Ok(true)
+    Ok(Printed::Something)
 }
 
 /// Standard output, with a heading wherever another worker speaks.

@@ -2,6 +2,7 @@
 
 mod cancel;
 pub mod check_config;
+mod journal;
 mod list;
 mod logs;
 mod monitor;
@@ -9,8 +10,10 @@ mod reap;
 mod reload;
 mod report;
 mod run;
+mod service;
 mod show;
 mod status;
+mod tree;
 mod wait;
 
 use std::rc::Rc;
@@ -56,6 +59,10 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
             Ok(each(&daemon, &args.workers, forget).await)
         }
         Verb::Restore(args) => Ok(restore(&daemon, &args, out).await),
+        Verb::Tree(args) => tree::run(&daemon, &args, out).await,
+        Verb::Drain(args) => service::drain(&daemon, &args, out).await,
+        Verb::Resume => service::resume(&daemon, out).await,
+        Verb::LogLevel(args) => service::log_level(&daemon, &args, out).await,
         Verb::Reload => reload::run(&daemon, out).await,
         Verb::CheckConfig(_) | Verb::Version => Ok(Code::DONE),
     }

@@ -145,6 +145,7 @@ pub fn of_listed(row: &Listed) -> Worker {
             gid: 0,
         },
         pid: i32::try_from(row.pid).ok().filter(|p| *p > 0),
+        parent: filled(&row.parent),
         argv: row.argv.clone(),
         created: signed(row.created),
         started: row.started.map(signed),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::report::{self, Users, count, dot, leftovers};
-use super::{logs, look};
+use super::{journal, logs, look};
 use crate::client::args::StatusArgs;
 use crate::client::exit::{Asking, Code, Failure};
 use crate::client::link::{Daemon, Tally, failure};
@@ -173,6 +173,10 @@ fn details(worker: &Worker, now: i64, out: &mut Output) {
     if !flags.is_empty() {
         field(out, "Flags", &flags.join(", "));
     }
+    if worker.journal {
+        let query = format!("journalctl -t muster-{}", escape(&worker.id));
+        field(out, "Output", &format!("the journal ({query})"));
+    }
     if let Some(output) = &worker.output {
         let dropped = match worker.output_dropped {
             0 => String::new(),
@@ -195,10 +199,15 @@ fn since(worker: &Worker, now: i64) -> String {
 
 /// The last lines of the output, escaped.
 fn tail(worker: &Worker, lines: usize, out: &mut Output) {
-    let Some(path) = worker.output.as_deref().filter(|_| lines > 0) else {
+    if lines == 0 {
         return;
+    }
+    let text = match &worker.output {
+        Some(path) => logs::tail_of(path.as_ref(), worker.output_dropped, lines),
+        None if worker.journal => journal::tail(worker, lines),
+        None => return,
     };
-    let text = match logs::tail_of(path.as_ref(), worker.output_dropped, lines) {
+    let text = match text {
         Ok(text) => text,
         Err(error) => {
             let note = format!("(output cannot be read: {error})");

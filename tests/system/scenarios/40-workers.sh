@@ -56,9 +56,19 @@ output_is_readable() {
     wait_end "$id"
     path=$(row "$id" output)
     if [ -z "$path" ]; then
-        inside journalctl --no-pager -o cat -t "muster-$id" | grep -q 'hello from anna'
-        return
+        inside journalctl --sync
+        same "hello from anna and more" \
+            "$(inside journalctl --no-pager -o cat -t "muster-$id" | xargs)" "output in the journal"
+        as ben musterctl --socket /run/musterd.sock logs "$id" && fail "another user read it"
+        # And where there is no journal for it, in a file.
+        configure <<<'[workers]
+output = "file"'
+        inside systemctl restart musterd.service
+        id=$(spawn 1000 sh -c 'echo hello from anna; echo and more >&2')
+        wait_end "$id"
+        path=$(row "$id" output)
     fi
+    [ -n "$path" ] || fail "no output file"
     same "hello from anna and more" "$(as anna cat "$path" | xargs)" "own output"
     as ben cat "$path" && fail "another user read $path"
     as anna sh -c ": >> '$path'" && fail "the owner wrote to $path"

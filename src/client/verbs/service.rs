@@ -1,0 +1,117 @@
+//! Verbs about the daemon itself: `drain`, `resume`, `log-level`.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::report::count;
+use crate::client::args::{DrainArgs, LogLevelArgs};
+use crate::client::exit::{Asking, Code, Failure};
+use crate::client::link::{Daemon, failure};
+use crate::client::output::Output;
+use crate::client::output::text::escape;
+use crate::dbus::client::CallError;
+use crate::supervisor::handle::{DrainOptions, ListFilter};
+use crate::worker::Status;
+
+/// Between two looks at a service that drains.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Closes admission, and waits until no worker is left.
+pub async fn drain(daemon: &Daemon, args: &DrainArgs, out: &mut Output) -> Result<Code, Failure> {
+    let options = DrainOptions {
+        wait: args.wait,
+        exit: args.exit,
+    };
+    daemon
+        .call(async |client| client.drain(&args.reason, options).await)
+        .await
+        .map_err(|e| failure(e, Asking::Action))?;
+    let mut left = 0;
+    if !args.no_block {
+        loop {
+            match remaining(daemon).await {
+                Ok(0) => break,
+                Ok(_) => tokio::time::sleep(LOOK).await,
+                Err(CallError::Unreachable(_)) if args.exit => break,
+                Err(error) => return Err(failure(error, Asking::Action)),
+            }
+        }
+    } else if let Ok(n) = remaining(daemon).await {
+        left = n;
+    }
+    if out.json.is_some() {
+        out.json(&json!({ "state": "draining", "workers": left }));
+    } else if !out.quiet {
+        let left = match left {
+            0 => "no worker is left".to_owned(),
+            n => format!("{} left", count(n, "worker is", "workers are")),
+        };
+        let then = if args.exit {
+            "the daemon ends with the last of them"
+        } else {
+            "musterctl resume takes new ones again"
+        };
+        out.line(format!("Draining: {left}; {then}."));
+    }
+    Ok(Code::DONE)
+}
+
+/// Workers that have not ended; of others' only the service's own count tells.
+async fn remaining(daemon: &Daemon) -> Result<u64, CallError> {
+    let filter = ListFilter {
+        status: vec![Status::Spawning, Status::Live, Status::Stopping],
+        limit: 1,
+        ..ListFilter::default()
+    };
+    let page = daemon
+        .call(async |client| client.list_page(&filter).await)
+        .await?;
+    let service = daemon.call(async |client| client.service().await).await?;
+    Ok(u64::from(service.n_workers).max(page.len() as u64))
+}
+
+/// Opens admission.
+pub async fn resume(daemon: &Daemon, out: &mut Output) -> Result<Code, Failure> {
+    daemon
+        .call(async |client| client.resume().await)
+        .await
+        .map_err(|e| failure(e, Asking::Action))?;
+    if out.json.is_some() {
+        out.json(&json!({ "state": "running" }));
+    }
+    Ok(Code::DONE)
+}
+
+/// Says or sets the level.
+pub async fn log_level(
+    daemon: &Daemon,
+    args: &LogLevelArgs,
+    out: &mut Output,
+) -> Result<Code, Failure> {
+    if let Some(level) = &args.level {
+        // The words of the configuration file, as syslog spells them.
+        let level = match level.as_str() {
+            "error" => "err",
+            "warn" => "warning",
+            other => other,
+        };
+        daemon
+            .call(async |client| client.set_log_level(level).await)
+            .await
+            .map_err(|e| failure(e, Asking::Action))?;
+    }
+    if args.level.is_some() && out.json.is_none() {
+        return Ok(Code::DONE);
+    }
+    let level = daemon
+        .call(async |client| client.log_level().await)
+        .await
+        .map_err(|e| failure(e, Asking::Action))?;
+    if out.json.is_some() {
+        out.json(&json!({ "log_level": level }));
+    } else {
+        out.line(escape(&level));
+    }
+    Ok(Code::DONE)
+}

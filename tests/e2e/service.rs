@@ -1,0 +1,124 @@
+//! Verbs about the daemon itself, and the tree.
+
+use std::process::Stdio;
+
+use crate::support::{BOUND, Reaped, World, text, wait_for, wait_until, wait_within};
+
+fn state(world: &World) -> String {
+    text(&world.service()["state"])
+}
+
+#[test]
+fn a_drain_ends_all_and_lets_nobody_in_until_resume() {
+    let world = World::new();
+    let one = world.run(&["--name", "one"], &["sleep", "1000"]);
+    let two = world.run(&[], &["sh", "-c", "trap '' TERM; sleep 1000"]);
+    let said = world.ctl(&["drain", "--reason", "new disk"]).ok();
+    assert!(said.stdout.contains("no worker is left"), "{said:?}");
+    for id in [one, two] {
+        let row = world.show(&id);
+        assert_eq!(
+            (text(&row["status"]), text(&row["outcome"])),
+            ("exited".into(), "cancelled".into())
+        );
+        let reason = text(&row["cancelled"]["reason"]);
+        assert_eq!(reason, "the service is draining: new disk");
+    }
+    world.assert_no_worker_process();
+    assert_eq!(state(&world), "draining");
+    let refused = world.ctl(&["run", "--no-wait", "--", "true"]);
+    assert_eq!(refused.code, 8, "{refused:?}");
+    world.ctl(&["resume"]).ok();
+    assert_eq!(state(&world), "running");
+    world.run_to_end(&[], &["true"]);
+    world.end();
+}
+
+#[test]
+fn a_drain_that_waits_lets_workers_finish() {
+    let world = World::new();
+    let gate = world.path().join("gate");
+    let script = format!(
+        "until [ -e {} ]; do sleep 0.05; done; exit 7",
+        gate.display()
+    );
+    let id = world.run(&[], &["sh", "-c", &script]);
+    let mut command = world.command(&["drain", "--wait"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut drain = Reaped(command.spawn().unwrap());
+    wait_until("it drains", || state(&world) == "draining");
+    assert_eq!(world.status_of(&id), "live");
+    assert!(drain.0.try_wait().unwrap().is_none());
+    std::fs::write(&gate, "").unwrap();
+    let status = wait_for("the drain ends", || drain.0.try_wait().unwrap());
+    assert!(status.success());
+    let row = world.ended(&id);
+    assert_eq!(row["exit"]["code"], 7);
+    assert!(row["cancelled"].is_null());
+    // Told to end them after all, and only then.
+    world.ctl(&["drain", "--no-block"]).ok();
+    world.ctl(&["resume"]).ok();
+    world.end();
+}
+
+#[test]
+fn a_drain_that_exits_ends_the_daemon_with_its_last_worker() {
+    let world = World::new();
+    let id = world.run(&[], &["sleep", "1000"]);
+    world.ctl(&["drain", "--exit"]).ok();
+    wait_within(BOUND, "the daemon and its guardian end", || {
+        world.daemons().is_empty().then_some(())
+    });
+    world.assert_no_worker_process();
+    // A new daemon knows nothing of the drain.
+    assert_eq!(text(&world.ended(&id)["outcome"]), "cancelled");
+    assert_eq!(state(&world), "running");
+    world.end();
+}
+
+#[test]
+fn a_stop_signal_during_a_drain_that_waits_ends_the_workers() {
+    let world = World::new();
+    world.run(&[], &["sleep", "1000"]);
+    world.ctl(&["drain", "--wait", "--no-block"]).ok();
+    world.stop_daemon();
+    world.assert_no_worker_process();
+    world.end();
+}
+
+#[test]
+fn the_log_level_is_set_while_the_daemon_runs() {
+    let world = World::new();
+    assert_eq!(world.ctl(&["log-level"]).ok().stdout, "info\n");
+    world.ctl(&["log-level", "debug"]).ok();
+    assert_eq!(world.ctl(&["log-level"]).ok().stdout, "debug\n");
+    assert_eq!(world.ctl(&["log-level", "loud"]).code, 2);
+    world.end();
+}
+
+#[test]
+fn the_tree_shows_processes_below_workers_and_workers_below_their_parents() {
+    let world = World::new();
+    let musterctl = crate::common::program("musterctl");
+    let script = format!(
+        "{} run --quiet --name child -- sleep 1000; exec sleep 1001",
+        musterctl.display()
+    );
+    let parent = world.run(&["--name", "parent"], &["sh", "-c", &script]);
+    let tree = wait_for("the child is there", || {
+        let tree = world.json(&["tree"]);
+        let below = tree[0]["children"][0]["processes"][0]["argv"][1] == "1000";
+        below.then_some(tree)
+    });
+    assert_eq!(
+        (&tree[0]["id"], &tree[0]["children"][0]["name"]),
+        (&parent.clone().into(), &"child".into())
+    );
+    let said = world.ctl(&["tree"]).ok().stdout;
+    assert!(
+        said.contains("sleep 1000") && said.contains("2 workers."),
+        "{said}"
+    );
+    world.ctl(&["cancel", &parent]).ok();
+    world.end();
+}
