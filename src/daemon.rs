@@ -276,7 +276,8 @@ fn ground(
     };
     let (state_dir, runtime_dir) = directories(options)?;
     // Users get through to what is theirs below, and see no other's.
-    let through = if privileges.other_ids { 0o711 } else { 0o700 };
+    let open = privileges.other_ids && !is_user(options);
+    let through = if open { 0o711 } else { 0o700 };
     private_dir(&state_dir, me, through)?;
     private_dir(&state_dir.join("output"), me, through)?;
     private_dir(&runtime_dir, me, through)?;

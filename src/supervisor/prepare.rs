@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::fs::{Mode, OFlags};
+
 use super::fault::StartFault;
 use super::handle::{Caller, Stdio};
 use super::{Settings, Supervisor};
@@ -191,12 +193,15 @@ fn fill(
 
 /// Made as its owner rather than handed over, which would need `CAP_CHOWN`.
 fn make_runtime_dir(job: &Job, path: &Path) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.mode(0o700);
-    match job.owner.uid == job.set.me.uid {
-        true => builder.create(path),
-        false => privilege::as_file_owner(job.owner.uid, || builder.create(path)),
+    if job.owner.uid == job.set.me.uid {
+        return std::fs::DirBuilder::new().mode(0o700).create(path);
     }
+    // Opened before: the owner need not be able to come here by the path.
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let above = rustix::fs::open(job.set.runtime_dir.join("w"), flags, Mode::empty())?;
+    privilege::as_file_owner(job.owner.uid, || {
+        Ok(rustix::fs::mkdirat(&above, job.id.as_str(), Mode::RWXU)?)
+    })
 }
 
 /// Which worktree the row owns. A working directory that is none is left for the child to

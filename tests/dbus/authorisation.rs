@@ -22,6 +22,7 @@ use musterd::supervisor::reload::Again;
 use musterd::supervisor::signals::Signals;
 use musterd::supervisor::{Parts, Settings, Supervisor};
 use musterd::sys::fdslots::Slots;
+use musterd::sys::privilege::Privileges;
 use musterd::sys::spawn::{forker, main_thread};
 use musterd::worker::{Outcome, Owner, Row, Spec, Status, Timestamp, WorkerId};
 
@@ -124,6 +125,8 @@ impl World {
         for part in ["output", "w"] {
             std::fs::create_dir(dir.path().join(part)).unwrap();
         }
+        // Workers' directories are made with their owners' ids and our group.
+        open_to_all(&dir.path().join("w"), 0o771);
         let settings = Settings {
             config: Config::default(),
             state_dir: dir.path().into(),
@@ -133,6 +136,11 @@ impl World {
                 uid: DAEMON,
                 gid: DAEMON,
             },
+            privileges: Privileges {
+                other_ids: true,
+                drop_bounding: false,
+            },
+            watchdog: None,
             system: true,
             journal: None,
             idle_exit: None,
@@ -154,6 +162,7 @@ impl World {
             degraded: Vec::new(),
             clock: None,
             settled: Vec::new(),
+            doors: tokio::sync::mpsc::unbounded_channel().0,
         };
         let (supervisor, handle) = Supervisor::new(settings, parts, None).unwrap();
         tokio::spawn(supervisor.run());
@@ -172,7 +181,7 @@ impl World {
         let path = self.dir.path().join("sock");
         let listener = tokio::net::UnixListener::bind(&path).unwrap();
         open_to_all(&path, 0o666);
-        tokio::spawn(self.server.clone().serve_socket(listener));
+        tokio::spawn(self.server.clone().serve_socket(listener.into()));
         Way::Socket(path)
     }
 }

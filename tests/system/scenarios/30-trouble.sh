@@ -101,14 +101,12 @@ crashes_outside() {
     inside setsid -f setpriv --reuid=musterd --regid=musterd --init-groups \
         --inh-caps=+setuid,+setgid,+kill,+setpcap --ambient-caps=+setuid,+setgid,+kill,+setpcap \
         --bounding-set=-all,+setuid,+setgid,+kill,+setpcap --no-new-privs \
-        /usr/libexec/musterd --no-bus --state-dir /run/m-state --runtime-dir /run/m-run \
+        /usr/libexec/musterd --state-dir /run/m-state --runtime-dir /run/m-run \
         --log stderr </dev/null >/dev/null 2>&1
-    until_true 10 inside test -S /run/m-run/sock
-    inside chmod 666 /run/m-run/sock
-    as anna musterctl --socket /run/m-run/sock run --quiet -- sleep 1000 >/tmp/out.$$ 2>&1 || true
-    local pid
-    pid=$(inside pgrep -u anna -x sleep) || fail "no worker: $(cat /tmp/out.$$)"
-    rm -f /tmp/out.$$
+    owned() { inside busctl --system list --acquired --no-legend | grep -q '^org.muster1 '; }
+    until_true 10 owned
+    spawn 1000 sleep 1000
+    inside pgrep -u anna -x sleep || fail "no worker"
     inside kill -KILL "$(inside pgrep -u musterd -x musterd)"
     gone() { ! inside pgrep -u anna -x sleep; }
     until_true 5 gone
