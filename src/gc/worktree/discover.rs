@@ -1,6 +1,7 @@
 //! Which worktree a row owns: the one it was given, or the linked git worktree its working
 //! directory lies in (specification section 4).
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::place::{Dir, DirError, identify, inode};
@@ -44,9 +45,12 @@ pub fn owned_worktree(choice: &WorktreeChoice, cwd: &Path) -> Result<Option<Owne
 
 /// The answer to discover.
 pub(super) fn answer(cwd: &Path) -> Answer {
-    if cwd.metadata().is_err() {
-        // The worker's own chdir fails too, and tells why.
-        return Answer::None;
+    // Then the worker's own chdir fails too, and tells why. A moment's failure is another thing.
+    match cwd.metadata().map_err(|e| e.kind()) {
+        Err(ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied) => {
+            return Answer::None;
+        }
+        _ => {}
     }
     match linked_worktree(cwd) {
         Ok(Some(place)) => Answer::Found(place),
