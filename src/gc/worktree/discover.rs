@@ -46,11 +46,10 @@ pub fn owned_worktree(choice: &WorktreeChoice, cwd: &Path) -> Result<Option<Owne
 /// The answer to discover.
 pub(super) fn answer(cwd: &Path) -> Answer {
     // Then the worker's own chdir fails too, and tells why. A moment's failure is another thing.
-    match cwd.metadata().map_err(|e| e.kind()) {
-        Err(ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied) => {
-            return Answer::None;
-        }
-        _ => {}
+    if let Err(ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied) =
+        cwd.metadata().map_err(|e| e.kind())
+    {
+        return Answer::None;
     }
     match linked_worktree(cwd) {
         Ok(Some(place)) => Answer::Found(place),
@@ -63,7 +62,7 @@ fn linked_worktree(cwd: &Path) -> Result<Option<Place>, String> {
     let real = std::fs::canonicalize(cwd).map_err(|e| format!("cannot be resolved: {e}"))?;
     for path in real.ancestors() {
         match std::fs::symlink_metadata(path.join(".git")) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(format!("{}: {e}", path.join(".git").display())),
             Ok(meta) if meta.is_file() => match kind_of(path, inode(&meta))? {
                 Kind::Linked => return identify(path).map(Some),
