@@ -9,6 +9,7 @@
 
 pub mod admission;
 mod begin;
+mod channel;
 mod children;
 mod containment;
 mod deadlines;
@@ -17,6 +18,7 @@ mod ending;
 mod fault;
 pub mod handle;
 pub mod handover;
+mod health;
 pub mod helper;
 mod hook;
 mod idle;
@@ -33,6 +35,7 @@ pub mod reload;
 mod restore;
 mod resume;
 mod saving;
+mod settling;
 pub mod signals;
 pub mod step;
 mod stopping;
