@@ -97,6 +97,9 @@ pub struct Handover {
     pub next_node: NodeId,
     /// Live children.
     pub nodes: Vec<NodeState>,
+    /// Workers with a restart policy: what a next generation is made from.
+    #[serde(default)]
+    pub again: Vec<(WorkerId, super::again::Again)>,
     /// The state directory's lock.
     pub lock: i32,
     /// The listening socket.
@@ -136,6 +139,7 @@ impl Default for Handover {
             generation: 1,
             next_node: NodeId(1),
             nodes: Vec::new(),
+            again: Vec::new(),
             lock: -1,
             socket: -1,
             socket_passed: false,
@@ -259,6 +263,7 @@ mod tests {
                 channel: Some(42),
                 half_frame: "0000ff".into(),
             }],
+            again: Vec::new(),
             lock: 20,
             socket: 21,
             socket_passed: true,

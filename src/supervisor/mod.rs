@@ -8,6 +8,7 @@
 //! ```
 
 pub mod admission;
+pub mod again;
 mod begin;
 mod channel;
 mod children;
@@ -33,6 +34,7 @@ mod prepare;
 pub mod reconcile;
 pub mod refused;
 pub mod reload;
+pub mod restart;
 mod restore;
 mod resume;
 mod saving;
@@ -203,6 +205,7 @@ pub struct Supervisor {
     timers: Timers,
     starting: HashMap<WorkerId, Starting>,
     lazy: HashSet<WorkerId>,
+    again: again::State,
     helpers: HashMap<NodeId, helper::Helper>,
     helpers_starting: HashSet<NodeId>,
     hooks: HashMap<NodeId, hook::Hook>,
@@ -271,6 +274,7 @@ impl Supervisor {
             timers: Timers::default(),
             starting: HashMap::new(),
             lazy: parts.settled.into_iter().collect(),
+            again: again::State::default(),
             helpers: HashMap::new(),
             helpers_starting: HashSet::new(),
             hooks: HashMap::new(),
@@ -406,6 +410,7 @@ impl Supervisor {
             match key {
                 Key::Node(node) => self.tick(node),
                 Key::Life(node) => self.look_at_life(node, now),
+                Key::Restart(id) => self.restart_due(id, now),
                 Key::Hook(node) => self.end_hook(node, "took too long and was killed"),
                 Key::LazySave => self.save_changed_rows(),
                 Key::StaleLeaves => self.remove_stale_leaves(now),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::worker::{Mono, NodeId};
+use crate::worker::{Mono, NodeId, WorkerId};
 
 /// What is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,6 +11,8 @@ pub enum Key {
     Node(NodeId),
     /// Signs of life of a worker.
     Life(NodeId),
+    /// The next generation of a worker.
+    Restart(WorkerId),
     /// A stop hook that takes too long.
     Hook(NodeId),
     /// Rows whose change may wait a moment.

@@ -25,6 +25,7 @@ mod hostile;
 mod journal;
 mod output;
 mod reload;
+mod restarts;
 mod service;
 mod sick_disk;
 mod state_files;
