@@ -24,6 +24,7 @@ mod hook;
 mod idle;
 mod journal;
 pub mod ladder;
+pub mod life;
 pub mod liveness;
 mod members;
 pub mod output;
@@ -404,6 +405,7 @@ impl Supervisor {
         while let Some(key) = self.timers.pop(now.mono) {
             match key {
                 Key::Node(node) => self.tick(node),
+                Key::Life(node) => self.look_at_life(node, now),
                 Key::Hook(node) => self.end_hook(node, "took too long and was killed"),
                 Key::LazySave => self.save_changed_rows(),
                 Key::StaleLeaves => self.remove_stale_leaves(now),

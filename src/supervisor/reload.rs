@@ -267,6 +267,8 @@ impl Supervisor {
                 machine: child.machine.clone(),
                 deadline: child.deadline,
                 started: child.started,
+                life: Some(child.life.clone()),
+                lost: child.lost.clone(),
                 adopted: false,
                 frozen: child.frozen,
                 processes: child.processes,

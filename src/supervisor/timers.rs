@@ -9,6 +9,8 @@ use crate::worker::{Mono, NodeId};
 pub enum Key {
     /// A worker's machine.
     Node(NodeId),
+    /// Signs of life of a worker.
+    Life(NodeId),
     /// A stop hook that takes too long.
     Hook(NodeId),
     /// Rows whose change may wait a moment.
