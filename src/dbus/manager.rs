@@ -35,6 +35,7 @@ pub async fn answer(call: &Call<'_>, member: &str) -> Result<Message, Failure> {
         }
         "Freeze" => freeze(call, "Freeze", true).await,
         "Thaw" => freeze(call, "Thaw", false).await,
+        "Report" => super::report::report(call).await,
         "Reap" => reap(call).await,
         "Hold" => hold(call).await,
         "Forget" => forget(call).await,

@@ -33,6 +33,7 @@ mod prepare;
 pub mod reconcile;
 pub mod refused;
 pub mod reload;
+pub mod report;
 mod restore;
 mod resume;
 mod saving;
