@@ -549,6 +549,7 @@ async fn run_service(
     let again = ground.set.again.clone();
     let before = ground.before;
     let resumed = before.is_some();
+    let generation = ground.set.generation;
     let door = door(options, before.as_ref(), ground.listener, &socket)?;
     let peers = before
         .as_ref()
@@ -577,7 +578,7 @@ async fn run_service(
         stopped = &mut running => stopped,
         named = take_name(&server, Bus::chosen(options), resumed) => match named {
             Ok(()) => {
-                service_event!(INFO, id::STARTED, "serving on {}", socket.display());
+                say_serving(&socket, generation);
                 say_ready(ready, &handle).await;
                 running.await
             }
@@ -592,6 +593,9 @@ async fn run_service(
     };
     let stopped = stopped.map_err(|e| Fault::Other(format!("the supervisor died: {e}")))?;
     if !matches!(stopped, Stopped::Reload(_)) {
+        // Whoever calls from now on is answered by the next start.
+        systemd::stopping("Leaving.", LAST_ANSWERS + LAST_WRITES);
+        server.release_name().await;
         server.answered(LAST_ANSWERS).await;
     }
     accepting.abort();
@@ -613,6 +617,19 @@ async fn run_service(
         Stopped::Abandoned(left) => Err(Fault::Other(format!(
             "{left} workers did not end in time and were killed"
         ))),
+    }
+}
+
+fn say_serving(socket: &Path, generation: u64) {
+    if generation == 1 {
+        service_event!(INFO, id::STARTED, "serving on {}", socket.display());
+    } else {
+        let release = env!("CARGO_PKG_VERSION");
+        service_event!(
+            INFO,
+            id::RELOADED,
+            "reloaded: generation {generation}, release {release}"
+        );
     }
 }
 
