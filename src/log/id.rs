@@ -40,6 +40,10 @@ pub const RESUMED: &str = "136d6c3e33f84f02b8570bc810458cf8";
 pub const OUTPUT_TO_FILE: &str = "d405dd161e334a28bfea89d31840d34b";
 /// A generation of a worker ended and another will follow.
 pub const WORKER_RESTARTS: &str = "0bc058c89d444f19a009bcaf4f1a40af";
+/// The image was replaced in place.
+pub const RELOADED: &str = "4a6c56653f054873aebd0ab5fcfc4f49";
+/// A reload was refused; the image before serves on.
+pub const RELOAD_REFUSED: &str = "2b1ecf159ef0489cb60449a488ff669a";
 
 /// Every id with its name, for the test that keeps the catalog file complete.
 pub const ALL: &[(&str, &str)] = &[
@@ -63,4 +67,6 @@ pub const ALL: &[(&str, &str)] = &[
     ("RESUMED", RESUMED),
     ("OUTPUT_TO_FILE", OUTPUT_TO_FILE),
     ("WORKER_RESTARTS", WORKER_RESTARTS),
+    ("RELOADED", RELOADED),
+    ("RELOAD_REFUSED", RELOAD_REFUSED),
 ];

@@ -12,6 +12,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use super::outside::Outsider;
 use super::refused::Refused;
+use super::report::Facts;
 use crate::gc::report::Report;
 use crate::worker::{
     Cancellation, Exit, Health, HowKnown, Kind, Leftovers, Limits, Mono, NodeId, Outcome, Owner,
@@ -440,6 +441,8 @@ pub enum Command {
     Drain(Caller, String, DrainOptions, Reply<()>),
     Resume(Caller, Reply<()>),
     Reload(Caller, Reply<u64>),
+    Inside(Caller, Reply<WorkerId>),
+    Report(WorkerId, Facts, Reply<()>),
     BusQuiet,
 }
 
@@ -535,7 +538,10 @@ impl Handle {
         self.changes.subscribe()
     }
 
-    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Refused> {
+    pub(super) async fn ask<T>(
+        &self,
+        command: impl FnOnce(Reply<T>) -> Command,
+    ) -> Result<T, Refused> {
         let (reply, answer) = oneshot::channel();
         self.commands
             .send(command(reply))

@@ -34,6 +34,7 @@ mod prepare;
 pub mod reconcile;
 pub mod refused;
 pub mod reload;
+pub mod report;
 pub mod restart;
 mod restore;
 mod resume;

@@ -46,6 +46,8 @@ impl Supervisor {
             Command::Hold(by, worker, held, reply) => self.hold(&by, &worker, held, reply),
             Command::Forget(by, worker, force, reply) => self.forget(&by, &worker, force, reply),
             Command::Reload(by, reply) => self.reload(&by, reply),
+            Command::Inside(by, reply) => answer(reply, self.inside(&by)),
+            Command::Report(worker, facts, reply) => answer(reply, self.report(worker, facts)),
             Command::BusQuiet => self.bus_is_quiet(),
             Command::Restore(by, worker, reply) => self.restore(&by, worker, reply),
             Command::Stop => self.stop(crate::sys::clock::now()),

@@ -27,5 +27,6 @@ mod output;
 mod reload;
 mod restarts;
 mod service;
+mod service_manager;
 mod sick_disk;
 mod state_files;
