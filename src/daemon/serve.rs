@@ -24,6 +24,7 @@ use crate::supervisor::handover::{Handover, PeerState};
 use crate::supervisor::signals::Signals;
 use crate::supervisor::{Parts, Settings, Stopped, Supervisor};
 use crate::sys::spawn::Forker;
+use crate::sys::systemd;
 
 /// What callers get to take the last answers when the service ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
@@ -84,7 +85,7 @@ async fn run_service(
     };
     let (socket, again) = (set.socket.clone(), set.again.clone());
     let limits = limits(options, &set);
-    let resumed = before.is_some();
+    let generation = set.generation;
     let door = door(options, before.as_ref(), ground.listener, &socket)?;
     let peers = before.iter().flat_map(|b| b.peers.clone()).collect();
     let (supervisor, handle) =
@@ -97,15 +98,18 @@ async fn run_service(
     keep_peers(&server, peers)?;
     let silence = tokio::spawn(watch_quiet(Arc::clone(&server), handle.clone()));
     let bus = Bus::chosen(options);
-    let stopped = match until_stopped(&server, &handle, running, bus, resumed, ready, &socket).await
-    {
-        Ok(stopped) => stopped,
-        Err(fault) => {
-            leave(made.as_deref(), writer).await;
-            return Err(fault);
-        }
-    };
+    let stopped =
+        match until_stopped(&server, &handle, running, bus, generation, ready, &socket).await {
+            Ok(stopped) => stopped,
+            Err(fault) => {
+                leave(made.as_deref(), writer).await;
+                return Err(fault);
+            }
+        };
     let Stopped::Reload(mut handed) = stopped else {
+        // Whoever calls from now on is answered by the next start.
+        systemd::stopping("Leaving.", LAST_ANSWERS + LAST_WRITES);
+        server.release_name().await;
         server.answered(LAST_ANSWERS).await;
         accepting.abort();
         leave(made.as_deref(), writer).await;
@@ -127,7 +131,7 @@ async fn until_stopped(
     handle: &Handle,
     mut running: JoinHandle<Stopped>,
     bus: Bus,
-    resumed: bool,
+    generation: u64,
     ready: Option<OwnedFd>,
     socket: &Path,
 ) -> Result<Stopped, Fault> {
@@ -135,9 +139,9 @@ async fn until_stopped(
         biased;
         // A stop signal ends the wait for the bus.
         stopped = &mut running => stopped,
-        named = take_name(server, bus, resumed) => match named {
+        named = take_name(server, bus, generation > 1) => match named {
             Ok(()) => {
-                service_event!(INFO, id::STARTED, "serving on {}", socket.display());
+                say_serving(socket, generation);
                 say_ready(ready, handle).await;
                 running.await
             }
@@ -150,6 +154,19 @@ async fn until_stopped(
         },
     };
     stopped.map_err(|e| Fault::Other(format!("the supervisor died: {e}")))
+}
+
+fn say_serving(socket: &Path, generation: u64) {
+    if generation == 1 {
+        service_event!(INFO, id::STARTED, "serving on {}", socket.display());
+    } else {
+        let release = env!("CARGO_PKG_VERSION");
+        service_event!(
+            INFO,
+            id::RELOADED,
+            "reloaded: generation {generation}, release {release}"
+        );
+    }
 }
 
 fn io(what: &'static str) -> impl Fn(std::io::Error) -> Fault {

@@ -5,11 +5,12 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::admission::{Caps, Load, admit};
+use super::again::Recipe;
 use super::children::Child;
 use super::fault::StartFault;
 use super::handle::{Caller, Change, Reply, Right, Spawned, Stdio};
 use super::ladder::Plan;
-use super::prepare::{Prepared, prepare};
+use super::prepare::{Job, Prepared, prepare};
 use super::refused::Refused;
 use super::saving::Waiter;
 use super::step::{Event, Machine, SAVE_WAIT};
@@ -31,13 +32,15 @@ pub(super) struct StartResult {
     node: NodeId,
     outcome: Result<(Started, Prepared), StartFault>,
     saved: oneshot::Receiver<std::io::Result<()>>,
-    reply: Reply<Spawned>,
+    /// `None` for a generation after the first: nobody asked for it at this moment.
+    reply: Option<Reply<Spawned>>,
 }
 
 impl Supervisor {
     pub(super) fn spawn(&mut self, by: Caller, spec: Spec, io: Stdio, reply: Reply<Spawned>) {
         let now = clock::now();
-        let row = match self.take(&by, &spec, now) {
+        let taken = Self::check_restart(&spec, &io).and_then(|()| self.take(&by, &spec, now));
+        let row = match taken {
             Ok(row) => row,
             Err(refused) => {
                 let _ = reply.send(Err(refused));
@@ -45,21 +48,40 @@ impl Supervisor {
             }
         };
         let id = row.id;
-        let job = self.preparation(&row, spec, io, &by);
-        let node = self.children.next_node();
+        let groups = if row.owner.uid == by.uid {
+            by.groups
+        } else {
+            Vec::new()
+        };
+        let again = (spec.restart != RestartPolicy::No).then(|| Recipe::new(&spec, &groups));
+        let job = self.preparation(&row, spec, io, groups);
         if self.registry.insert(row, None).is_err() {
             let _ = reply.send(Err(Refused::Io(format!("the id {id} is taken; ask again"))));
             return;
         }
+        if let Some(recipe) = again {
+            self.remember(id, recipe);
+        }
         let saved = self.save(id);
-        self.starting.insert(
-            id,
-            Starting {
-                node,
-                cancel: None,
-                waiters: Vec::new(),
-            },
-        );
+        self.launch(id, job, Vec::new(), saved, Some(reply));
+    }
+
+    /// Prepares and forks off the loop; [`Supervisor::start_ended`] hears of it.
+    pub(super) fn launch(
+        &mut self,
+        id: WorkerId,
+        job: Job,
+        waiters: Vec<Waiter>,
+        saved: oneshot::Receiver<std::io::Result<()>>,
+        reply: Option<Reply<Spawned>>,
+    ) {
+        let node = self.children.next_node();
+        let starting = Starting {
+            node,
+            cancel: None,
+            waiters,
+        };
+        self.starting.insert(id, starting);
         let forker = self.forker.clone();
         self.spawn_inner(async move {
             let outcome = match prepare(job).await {
@@ -108,7 +130,7 @@ impl Supervisor {
                 Health::Ok => None,
                 Health::Degraded(why) => Some(why.clone()),
             },
-            workers: count(self.children.len() + self.starting.len()),
+            workers: count(self.children.len() + self.starting.len() + self.again.pending()),
             workers_of_owner: u32::try_from(of_owner.active).unwrap_or(u32::MAX),
             rows_of_owner: u32::try_from(of_owner.rows).unwrap_or(u32::MAX),
             depth,
@@ -215,6 +237,7 @@ impl Supervisor {
         if let Some(force) = cancel {
             self.on_event(node, Event::Cancel { force });
         }
+        let Some(reply) = reply else { return };
         tokio::spawn(async move {
             let durable = matches!(tokio::time::timeout(SAVE_WAIT, saved).await, Ok(Ok(Ok(()))));
             let _ = reply.send(answer.map(|unenforced| Spawned {
@@ -274,9 +297,13 @@ impl Supervisor {
         if let Some(deadline) = deadline {
             self.deadlines.insert(node, deadline);
         }
+        self.watch_life(node);
         self.timers.set(super::timers::Key::Idle, None);
-        let _ = self.changes.send(Change::New(id));
         if let Some(row) = self.registry.get(id) {
+            let _ = self.changes.send(match row.restarts {
+                0 => Change::New(id),
+                _ => Change::Changed(id),
+            });
             super::journal::worker_started(row);
         }
         Ok(prepared.unenforced)
@@ -304,13 +331,15 @@ impl Supervisor {
             events: None,
             tracked: Vec::new(),
             machine: Machine::new(self.plan(row), row.leftovers_policy),
-            deadline: row
-                .timeouts
-                .deadline
+            deadline: self
+                .deadline_told(row)
                 .map(|told| liveness::deadline(now.boot, told, slack)),
             started: now.mono,
             waiting: leaf.is_none().then(Vec::new),
             leaf,
+            life: self.life(row, now),
+            lost: None,
+            attended: 0,
             frozen: false,
             processes: 0,
             unenforced: prepared.unenforced.clone(),
@@ -332,23 +361,27 @@ impl Supervisor {
         if let Some(leaf) = fault.leaf {
             self.remove_leaf(leaf, 0, now);
         }
-        let ended = self.registry.finish(id, |row| {
+        let first = self.registry.get(id).is_none_or(|row| row.restarts == 0);
+        if first {
+            // The caller is told and may ask again; a policy is for what has run.
+            self.again.stop(id);
+        }
+        let last = self.end_generation(id, Duration::ZERO, waiters, now, |row| {
             row.status = Status::Exited;
             row.outcome = Some(Outcome::Crashed);
             row.how_known = Some(HowKnown::StartFailed);
             row.exited = Some(now.wall);
             row.note = Some(sentence.clone());
         });
-        if ended.is_ok() {
-            *self.counters.exits.entry(Outcome::Crashed).or_default() += 1;
+        *self.counters.exits.entry(Outcome::Crashed).or_default() += 1;
+        if first {
             let _ = self.changes.send(Change::New(id));
-            self.settle(id, waiters);
         }
-        self.schedule_sweep(now);
-        self.activity.reset(now.mono);
-        self.look_for_idleness(now);
         if let Some(row) = self.registry.get(id) {
             super::journal::start_failed(row, &sentence);
+        }
+        if let Some(waiters) = last {
+            self.settle_for_good(id, waiters, now);
         }
         Refused::StartFailed {
             id,
@@ -389,12 +422,7 @@ fn given_up(started: &Started, prepared: Prepared, error: &std::io::Error) -> St
 fn not_yet(spec: &Spec) -> Result<(), Refused> {
     let asked = [
         ("control", spec.control != Control::None),
-        ("restart", spec.restart != RestartPolicy::No),
         ("tty", spec.tty),
-        ("tokens-max", spec.limits.tokens_max.is_some()),
-        ("idle-timeout-usec", spec.timeouts.idle.is_some()),
-        ("progress-timeout-usec", spec.timeouts.progress.is_some()),
-        ("pong-timeout-usec", spec.timeouts.pong.is_some()),
     ];
     match asked.iter().find(|(_, asked)| *asked) {
         Some((key, _)) => Err(Refused::NotSupported(format!("{key} (in this release)"))),

@@ -49,6 +49,12 @@ pub struct NodeState {
     pub deadline: Option<Boot>,
     /// When its program was executed.
     pub started: Mono,
+    /// Signs of its life; none from a release that did not keep them.
+    #[serde(default)]
+    pub life: Option<super::life::Life>,
+    /// Why its channel was lost, until a ladder says so.
+    #[serde(default)]
+    pub lost: Option<Box<str>>,
     /// Put on the roll by Adopt.
     pub adopted: bool,
     /// Frozen by us.
@@ -91,6 +97,9 @@ pub struct Handover {
     pub next_node: NodeId,
     /// Live children.
     pub nodes: Vec<NodeState>,
+    /// Workers with a restart policy: what a next generation is made from.
+    #[serde(default)]
+    pub again: Vec<(WorkerId, super::again::Again)>,
     /// The state directory's lock.
     pub lock: i32,
     /// The listening socket.
@@ -130,6 +139,7 @@ impl Default for Handover {
             generation: 1,
             next_node: NodeId(1),
             nodes: Vec::new(),
+            again: Vec::new(),
             lock: -1,
             socket: -1,
             socket_passed: false,
@@ -242,6 +252,8 @@ mod tests {
                 machine,
                 deadline: Some(Boot(u64::MAX)),
                 started: Mono(1),
+                life: None,
+                lost: Some("a frame of 65 MiB".into()),
                 adopted: false,
                 frozen: true,
                 processes: 4,
@@ -251,6 +263,7 @@ mod tests {
                 channel: Some(42),
                 half_frame: "0000ff".into(),
             }],
+            again: Vec::new(),
             lock: 20,
             socket: 21,
             socket_passed: true,

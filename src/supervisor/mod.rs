@@ -8,6 +8,7 @@
 //! ```
 
 pub mod admission;
+pub mod again;
 mod begin;
 mod channel;
 mod children;
@@ -24,6 +25,7 @@ mod hook;
 mod idle;
 mod journal;
 pub mod ladder;
+pub mod life;
 pub mod liveness;
 mod members;
 pub mod output;
@@ -32,6 +34,8 @@ mod prepare;
 pub mod reconcile;
 pub mod refused;
 pub mod reload;
+pub mod report;
+pub mod restart;
 mod restore;
 mod resume;
 mod saving;
@@ -202,6 +206,7 @@ pub struct Supervisor {
     timers: Timers,
     starting: HashMap<WorkerId, Starting>,
     lazy: HashSet<WorkerId>,
+    again: again::State,
     helpers: HashMap<NodeId, helper::Helper>,
     helpers_starting: HashSet<NodeId>,
     hooks: HashMap<NodeId, hook::Hook>,
@@ -270,6 +275,7 @@ impl Supervisor {
             timers: Timers::default(),
             starting: HashMap::new(),
             lazy: parts.settled.into_iter().collect(),
+            again: again::State::default(),
             helpers: HashMap::new(),
             helpers_starting: HashSet::new(),
             hooks: HashMap::new(),
@@ -404,6 +410,8 @@ impl Supervisor {
         while let Some(key) = self.timers.pop(now.mono) {
             match key {
                 Key::Node(node) => self.tick(node),
+                Key::Life(node) => self.look_at_life(node, now),
+                Key::Restart(id) => self.restart_due(id, now),
                 Key::Hook(node) => self.end_hook(node, "took too long and was killed"),
                 Key::LazySave => self.save_changed_rows(),
                 Key::StaleLeaves => self.remove_stale_leaves(now),

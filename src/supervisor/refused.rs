@@ -26,6 +26,11 @@ pub enum Refused {
     /// The caller's process has gone, so nothing can be derived from it.
     #[error("the caller's process has gone")]
     CallerGone,
+    /// The caller's process sits in no worker.
+    #[error(
+        "the caller's process is in no worker of this musterd; only a program inside one can do this"
+    )]
+    NotInside,
     /// An argument is unusable.
     #[error("{0}")]
     BadSpec(#[from] SpecError),

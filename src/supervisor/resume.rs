@@ -5,6 +5,7 @@ use std::io;
 use super::Supervisor;
 use super::children::{Child, Tracked};
 use super::handover::{Handover, NodeState};
+use super::life::Life;
 use super::step::Event;
 use super::timers::Key;
 use crate::sys::cgroup::Leaf;
@@ -21,13 +22,17 @@ impl Supervisor {
         self.counters.exits = handover.exits.into_iter().collect();
         self.started = handover.started;
         self.last_reap = handover.last_reap;
+        self.resume_again(handover.again);
         let mut ended = Vec::new();
+        let now = clock::now();
         for state in handover.nodes {
             let node = state.node;
             let leader_ended = !state.machine.leader_runs();
             let deadline = state.deadline;
             let due = state.machine.due();
-            let (child, tracked) = child(state)?;
+            let row = self.registry.get(state.worker);
+            let life = state.life.clone().or(row.map(|row| self.life(row, now)));
+            let (child, tracked) = child(state, life.unwrap_or_default())?;
             self.children.watch_leader(node, &child.process)?;
             self.children.insert(child);
             for tracked in tracked {
@@ -37,6 +42,7 @@ impl Supervisor {
                 self.deadlines.insert(node, deadline);
             }
             self.timers.set(Key::Node(node), due);
+            self.watch_life(node);
             if leader_ended {
                 ended.push(node);
             }
@@ -61,7 +67,7 @@ impl Supervisor {
     }
 }
 
-fn child(state: NodeState) -> io::Result<(Child, Vec<Tracked>)> {
+fn child(state: NodeState, life: Life) -> io::Result<(Child, Vec<Tracked>)> {
     let process = ProcessRef::handed_over(state.process, take(state.pidfd)?);
     let mut tracked = Vec::with_capacity(state.tracked.len());
     for one in state.tracked {
@@ -83,6 +89,9 @@ fn child(state: NodeState) -> io::Result<(Child, Vec<Tracked>)> {
         machine: state.machine,
         deadline: state.deadline,
         started: state.started,
+        life,
+        lost: state.lost,
+        attended: 0,
         waiting: (!state.looked).then(Vec::new),
         durable: false,
         cancels: Vec::new(),

@@ -25,6 +25,8 @@ mod hostile;
 mod journal;
 mod output;
 mod reload;
+mod restarts;
 mod service;
+mod service_manager;
 mod sick_disk;
 mod state_files;

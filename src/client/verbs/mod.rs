@@ -13,6 +13,7 @@ mod run;
 mod service;
 mod show;
 mod status;
+mod tell;
 mod tree;
 mod wait;
 
@@ -34,7 +35,12 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
         Verb::Run(args) => Some(run::prepare(args)?),
         _ => None,
     };
-    let daemon = Rc::new(Daemon::connect(global).await?);
+    let daemon = match &verb {
+        // Inside a worker its daemon is there; a new one would know nothing of it.
+        Verb::Report(_) => Daemon::connect_running(global).await?,
+        _ => Daemon::connect(global).await?,
+    };
+    let daemon = Rc::new(daemon);
     match verb {
         Verb::List(args) => list::run(&daemon, &args, out).await,
         Verb::Run(args) => match prepared {
@@ -59,6 +65,7 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
             Ok(each(&daemon, &args.workers, forget).await)
         }
         Verb::Restore(args) => Ok(restore(&daemon, &args, out).await),
+        Verb::Report(args) => tell::run(&daemon, args).await,
         Verb::Tree(args) => tree::run(&daemon, &args, out).await,
         Verb::Drain(args) => service::drain(&daemon, &args, out).await,
         Verb::Resume => service::resume(&daemon, out).await,
