@@ -543,6 +543,7 @@ async fn run_service(
         quarantined: ground.quarantined,
         degraded: ground.degraded,
         clock: ground.clock,
+        adopted: found.adopted,
         settled: found.settled,
         doors: doors_in,
     };

@@ -5,6 +5,7 @@ use std::io;
 use super::Supervisor;
 use super::children::{Child, Tracked};
 use super::handover::{Handover, NodeState};
+use super::notified::Notify;
 use super::step::Event;
 use super::timers::Key;
 use crate::sys::cgroup::Leaf;
@@ -27,9 +28,16 @@ impl Supervisor {
             let leader_ended = !state.machine.leader_runs();
             let deadline = state.deadline;
             let due = state.machine.due();
-            let (child, tracked) = child(state)?;
+            let (stop_by, attendances) = (state.stop_by, state.attendances.clone());
+            let owner = self.registry.get(state.worker).map(|row| row.owner.uid);
+            let (child, tracked) = child(state, owner)?;
             self.children.watch_leader(node, &child.process)?;
             self.children.insert(child);
+            self.children.watch_notify(node)?;
+            self.timers.set(Key::Stopping(node), stop_by);
+            for number in attendances {
+                self.children.add_attendance(node, take(number)?)?;
+            }
             for tracked in tracked {
                 self.children.track(node, tracked)?;
             }
@@ -61,7 +69,7 @@ impl Supervisor {
     }
 }
 
-fn child(state: NodeState) -> io::Result<(Child, Vec<Tracked>)> {
+fn child(state: NodeState, owner: Option<u32>) -> io::Result<(Child, Vec<Tracked>)> {
     let process = ProcessRef::handed_over(state.process, take(state.pidfd)?);
     let mut tracked = Vec::with_capacity(state.tracked.len());
     for one in state.tracked {
@@ -71,7 +79,19 @@ fn child(state: NodeState) -> io::Result<(Child, Vec<Tracked>)> {
             in_group: one.in_group,
         });
     }
+    let notify = match state.notify {
+        Some(number) => Some(Notify {
+            socket: take(number)?,
+            stop_by: state.stop_by,
+        }),
+        None => None,
+    };
     let child = Child {
+        adopted: state.adopted.then_some(owner).flatten(),
+        notify,
+        tty: state.tty,
+        attended: 0,
+        attendances: Vec::new(),
         node: state.node,
         id: state.worker,
         kind: state.kind,

@@ -9,6 +9,10 @@ use crate::worker::{Mono, NodeId};
 pub enum Key {
     /// A worker's machine.
     Node(NodeId),
+    /// A worker that talked without end is heard again.
+    Listen(NodeId),
+    /// A worker that said it stops, and has not ended.
+    Stopping(NodeId),
     /// A stop hook that takes too long.
     Hook(NodeId),
     /// Rows whose change may wait a moment.

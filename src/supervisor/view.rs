@@ -64,7 +64,7 @@ impl Supervisor {
             cancelled: row.cancelled.clone(),
             settled: row.settled,
             held: row.held,
-            attended: false,
+            attended: child.is_some_and(|c| c.attended > 0),
             adopted: row.adopted,
             tokens: row.tokens,
             restarts: row.restarts,
