@@ -63,6 +63,7 @@ const PURE: &[&str] = &[
     "supervisor/step.rs",
     "supervisor/ladder.rs",
     "supervisor/liveness.rs",
+    "supervisor/life.rs",
     "supervisor/admission.rs",
 ];
 

@@ -113,14 +113,12 @@ impl Daemon {
                 }
                 // Where kernel or polkit are too old to tell who is at a socket, the bus can.
                 (CallError::Refused { code, .. }, _)
-                    if *code == errors::Code::AccessDenied && self.go_to_the_bus().await =>
+                    if code.is_denied() && self.go_to_the_bus().await =>
                 {
                     continue;
                 }
                 // A denial may have been for want of somebody to ask for the password.
-                (CallError::Refused { code, .. }, _)
-                    if *code == errors::Code::AccessDenied && self.can_ask_now() =>
-                {
+                (CallError::Refused { code, .. }, _) if code.is_denied() && self.can_ask_now() => {
                     continue;
                 }
                 (CallError::Unreachable(_), Some(_)) => {

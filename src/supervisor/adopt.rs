@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::Supervisor;
 use super::children::Child;
 use super::handle::{Caller, Change, Command, Handle, Reply, Right, Spawned};
+use super::life::{Life, Promise};
 use super::refused::Refused;
 use super::step::{Event, Machine, SAVE_WAIT};
 use super::{Inner, journal};
@@ -226,6 +227,15 @@ impl Supervisor {
             notify: None,
             tty: false,
             attended: 0,
+            // It promised nothing: it is never stuck, and not retired for being idle.
+            life: Life::new(
+                Promise {
+                    progress: self.set.config.liveness.progress,
+                    ..Promise::default()
+                },
+                now.mono,
+            ),
+            lost: None,
             attendances: Vec::new(),
         }
     }

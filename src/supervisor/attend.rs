@@ -10,8 +10,6 @@ use super::Supervisor;
 use super::handle::{Caller, Change, Command, Handle};
 use super::refused::Refused;
 use super::step::Event;
-use super::timers::Key;
-use crate::sys::clock;
 use crate::worker::NodeId;
 
 /// Attendances of one worker at once.
@@ -36,6 +34,7 @@ impl Supervisor {
         let (theirs, ours) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(|e| cannot(e.into()))?;
         self.children.add_attendance(node, ours).map_err(cannot)?;
+        self.watch_life(node);
         let _ = self.changes.send(Change::Changed(id));
         Ok(theirs)
     }
@@ -57,7 +56,7 @@ impl Supervisor {
             // asked for.
             self.on_event(node, Event::Signalled(libc::SIGHUP));
         }
-        self.timers.set(Key::Node(node), Some(clock::now().mono));
+        self.watch_life(node);
         let _ = self.changes.send(Change::Changed(id));
     }
 

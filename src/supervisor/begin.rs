@@ -278,6 +278,7 @@ impl Supervisor {
         if let Some(deadline) = deadline {
             self.deadlines.insert(node, deadline);
         }
+        self.watch_life(node);
         self.timers.set(super::timers::Key::Idle, None);
         let _ = self.changes.send(Change::New(id));
         if let Some(row) = self.registry.get(id) {
@@ -308,13 +309,15 @@ impl Supervisor {
             events: None,
             tracked: Vec::new(),
             machine: Machine::new(self.plan(row), row.leftovers_policy),
-            deadline: row
-                .timeouts
-                .deadline
+            deadline: self
+                .deadline_told(row)
                 .map(|told| liveness::deadline(now.boot, told, slack)),
             started: now.mono,
             waiting: leaf.is_none().then(Vec::new),
             leaf,
+            life: self.life(row, now),
+            lost: None,
+            attended: 0,
             frozen: false,
             processes: 0,
             unenforced: prepared.unenforced.clone(),
@@ -324,7 +327,6 @@ impl Supervisor {
             adopted: None,
             notify: prepared.notify.take().map(Notify::new),
             tty: prepared.tty,
-            attended: 0,
             attendances: Vec::new(),
             process: started.process,
         }
@@ -399,10 +401,6 @@ fn not_yet(spec: &Spec) -> Result<(), Refused> {
     let asked = [
         ("control", spec.control == Control::Frames),
         ("restart", spec.restart != RestartPolicy::No),
-        ("tokens-max", spec.limits.tokens_max.is_some()),
-        ("idle-timeout-usec", spec.timeouts.idle.is_some()),
-        ("progress-timeout-usec", spec.timeouts.progress.is_some()),
-        ("pong-timeout-usec", spec.timeouts.pong.is_some()),
     ];
     match asked.iter().find(|(_, asked)| *asked) {
         Some((key, _)) => Err(Refused::NotSupported(format!("{key} (in this release)"))),

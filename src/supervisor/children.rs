@@ -68,6 +68,12 @@ pub struct Child {
     pub deadline: Option<Boot>,
     /// When its program was executed.
     pub started: Mono,
+    /// Signs of its life.
+    pub life: super::life::Life,
+    /// Why its channel was lost, until a ladder says so.
+    pub lost: Option<Box<str>>,
+    /// Terminals of people that are on it.
+    pub attended: u32,
     /// Frozen by us.
     pub frozen: bool,
     /// Where there is no leaf: rungs that wait for the first look at its processes, which must
@@ -90,8 +96,6 @@ pub struct Child {
     pub notify: Option<Notify>,
     /// It was given a terminal of its own.
     pub tty: bool,
-    /// How many attend it.
-    pub attended: u32,
     /// Our ends of their descriptors, each under a number of its own.
     pub attendances: Vec<(NodeId, OwnedFd)>,
 }
@@ -113,6 +117,7 @@ pub struct Children {
     by_pid: HashMap<Pid, NodeId>,
     by_kind: BTreeMap<KindType, u32>,
     attendances: HashMap<NodeId, NodeId>,
+    adopted: usize,
     next: u64,
     poll: AsyncFd<OwnedFd>,
 }
@@ -127,6 +132,7 @@ impl Children {
             by_pid: HashMap::new(),
             by_kind: BTreeMap::new(),
             attendances: HashMap::new(),
+            adopted: 0,
             next: next.0,
             poll: crate::sys::watch::readable(poll)?,
         })
@@ -169,6 +175,7 @@ impl Children {
         self.by_worker.insert(child.id, child.node);
         self.by_pid.insert(child.process.id().pid, child.node);
         *self.by_kind.entry(child.kind).or_default() += 1;
+        self.adopted += usize::from(child.adopted.is_some());
         self.by_node.insert(child.node, child);
     }
 
@@ -177,6 +184,7 @@ impl Children {
     pub fn remove(&mut self, node: NodeId) -> Option<Child> {
         let child = self.by_node.remove(&node)?;
         self.by_worker.remove(&child.id);
+        self.adopted -= usize::from(child.adopted.is_some());
         self.by_pid.remove(&child.process.id().pid);
         if let Some(count) = self.by_kind.get_mut(&child.kind) {
             *count = count.saturating_sub(1);
@@ -361,7 +369,12 @@ impl Children {
 
     /// How many a drain ends: all but the adopted.
     pub fn len_of_own(&self) -> usize {
-        self.iter().filter(|child| child.adopted.is_none()).count()
+        self.by_node.len().saturating_sub(self.adopted)
+    }
+
+    /// How many were adopted.
+    pub fn adopted(&self) -> usize {
+        self.adopted
     }
 
     /// None at all.

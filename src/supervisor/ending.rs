@@ -71,14 +71,7 @@ impl Supervisor {
     /// Hard deadlines that have passed, on the clock that goes on in suspend.
     pub(super) fn handle_deadlines(&mut self, now: Now) {
         while let Some(node) = self.deadlines.pop(now.boot) {
-            if self
-                .children
-                .get(node)
-                .is_some_and(|child| !child.machine.is_stopping())
-            {
-                let by = self.set.me.uid;
-                self.cancel_node(node, by, "deadline exceeded", false);
-            }
+            self.end_by_itself(node, "deadline exceeded");
         }
     }
 
@@ -113,6 +106,9 @@ impl Supervisor {
         let stopping = child.machine.is_stopping();
         let saving = child.machine.is_saving();
         self.timers.set(Key::Node(node), due);
+        if stopping {
+            self.timers.set(Key::Life(node), None);
+        }
         if stopping
             && self
                 .registry
@@ -331,6 +327,7 @@ impl Supervisor {
         self.timers.set(Key::Node(node), None);
         self.timers.set(Key::Listen(node), None);
         self.timers.set(Key::Stopping(node), None);
+        self.timers.set(Key::Life(node), None);
         self.deadlines.remove(node);
         let adopted = child.adopted.is_some();
         let exit = wait::reap(std::os::fd::AsFd::as_fd(&child.process))

@@ -49,6 +49,12 @@ pub struct NodeState {
     pub deadline: Option<Boot>,
     /// When its program was executed.
     pub started: Mono,
+    /// Signs of its life; none from a release that did not keep them.
+    #[serde(default)]
+    pub life: Option<super::life::Life>,
+    /// Why its channel was lost, until a ladder says so.
+    #[serde(default)]
+    pub lost: Option<Box<str>>,
     /// Put on the roll by Adopt.
     pub adopted: bool,
     /// Frozen by us.
@@ -256,6 +262,8 @@ mod tests {
                 machine,
                 deadline: Some(Boot(u64::MAX)),
                 started: Mono(1),
+                life: None,
+                lost: Some("a frame of 65 MiB".into()),
                 adopted: false,
                 frozen: true,
                 processes: 4,

@@ -26,6 +26,7 @@ mod hook;
 mod idle;
 mod journal;
 pub mod ladder;
+pub mod life;
 pub mod liveness;
 mod members;
 mod notified;
@@ -439,6 +440,7 @@ impl Supervisor {
                 Key::Node(node) => self.tick(node),
                 Key::Listen(node) => self.listen_again(node),
                 Key::Stopping(node) => self.stops_too_long(node),
+                Key::Life(node) => self.look_at_life(node, now),
                 Key::Hook(node) => self.end_hook(node, "took too long and was killed"),
                 Key::LazySave => self.save_changed_rows(),
                 Key::StaleLeaves => self.remove_stale_leaves(now),

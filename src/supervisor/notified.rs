@@ -109,13 +109,7 @@ impl Supervisor {
             self.extend(node, length, now);
         }
         if message.hangs {
-            let by = self.set.me.uid;
-            self.cancel_node(
-                node,
-                by,
-                "stuck, as it said itself (WATCHDOG=trigger)",
-                false,
-            );
+            self.end_by_itself(node, "stuck, as it said itself (WATCHDOG=trigger)");
         }
     }
 
@@ -135,19 +129,13 @@ impl Supervisor {
 
     /// Time is up for one that said it stops.
     pub(super) fn stops_too_long(&mut self, node: NodeId) {
-        if self
-            .children
-            .get(node)
-            .is_some_and(|child| !child.machine.is_stopping())
-        {
-            let by = self.set.me.uid;
-            self.cancel_node(node, by, "said STOPPING=1 and did not end in time", false);
-        }
+        self.end_by_itself(node, "said STOPPING=1 and did not end in time");
     }
 
     /// Whatever bounds it now ends at `now + length` at the earliest: a ladder under way (within
     /// the bound of a drain), the end it announced, its deadline.
     fn extend(&mut self, node: NodeId, length: Duration, now: Now) {
+        self.extended(node, length, now);
         let most = self.set.config.ladder.drain_timeout;
         let Some(child) = self.children.get_mut(node) else {
             return;

@@ -23,9 +23,11 @@ use super::refused::Refused;
 use super::timers::Key;
 use super::verbs::answer;
 use super::{Inner, Supervisor};
-use crate::sys::clock;
+use crate::log::id;
+use crate::service_event;
 use crate::sys::reexec::memfd;
 use crate::sys::spawn::Image;
+use crate::sys::{clock, systemd};
 use crate::worker::{NodeId, Now};
 
 /// The new image has this long to say yes.
@@ -181,7 +183,11 @@ impl Supervisor {
                 self.fall_silent(clock::now());
             }
             Err(why) => {
-                tracing::error!("the new image was refused, this one goes on: {why}");
+                service_event!(
+                    ERROR,
+                    id::RELOAD_REFUSED,
+                    "the new image was refused, this one goes on: {why}"
+                );
                 for reply in replies {
                     let why = format!("the new image was refused, the old one serves on: {why}");
                     answer(reply, Err(Refused::Io(why)));
@@ -191,6 +197,7 @@ impl Supervisor {
     }
 
     fn fall_silent(&mut self, now: Now) {
+        systemd::reloading();
         self.reload = State::Quiet { bus: false };
         self.timers.set(Key::Reload, Some(now.mono.plus(QUIET)));
         let _ = self.quiesce.send(true);
@@ -232,7 +239,12 @@ impl Supervisor {
     /// Something did not fall silent in time: the old image goes on.
     pub(super) fn give_up_reload(&mut self) {
         if self.is_reloading() {
-            tracing::error!("not everything fell silent in time; this image goes on");
+            service_event!(
+                ERROR,
+                id::RELOAD_REFUSED,
+                "not everything fell silent in time for a reload; this image goes on"
+            );
+            systemd::ready_again();
             self.reload = State::None;
             let _ = self.quiesce.send(false);
             let _ = self.changes.send(Change::Service);
@@ -268,6 +280,8 @@ impl Supervisor {
                 deadline: child.deadline,
                 started: child.started,
                 adopted: child.adopted.is_some(),
+                life: Some(child.life.clone()),
+                lost: child.lost.clone(),
                 frozen: child.frozen,
                 processes: child.processes,
                 looked: child.waiting.is_none(),

@@ -5,6 +5,7 @@ use std::io;
 use super::Supervisor;
 use super::children::{Child, Tracked};
 use super::handover::{Handover, NodeState};
+use super::life::Life;
 use super::notified::Notify;
 use super::step::Event;
 use super::timers::Key;
@@ -23,14 +24,17 @@ impl Supervisor {
         self.started = handover.started;
         self.last_reap = handover.last_reap;
         let mut ended = Vec::new();
+        let now = clock::now();
         for state in handover.nodes {
             let node = state.node;
             let leader_ended = !state.machine.leader_runs();
             let deadline = state.deadline;
             let due = state.machine.due();
             let (stop_by, attendances) = (state.stop_by, state.attendances.clone());
-            let owner = self.registry.get(state.worker).map(|row| row.owner.uid);
-            let (child, tracked) = child(state, owner)?;
+            let row = self.registry.get(state.worker);
+            let owner = row.map(|row| row.owner.uid);
+            let life = state.life.clone().or(row.map(|row| self.life(row, now)));
+            let (child, tracked) = child(state, life.unwrap_or_default(), owner)?;
             self.children.watch_leader(node, &child.process)?;
             self.children.insert(child);
             self.children.watch_notify(node)?;
@@ -45,6 +49,7 @@ impl Supervisor {
                 self.deadlines.insert(node, deadline);
             }
             self.timers.set(Key::Node(node), due);
+            self.watch_life(node);
             if leader_ended {
                 ended.push(node);
             }
@@ -69,7 +74,7 @@ impl Supervisor {
     }
 }
 
-fn child(state: NodeState, owner: Option<u32>) -> io::Result<(Child, Vec<Tracked>)> {
+fn child(state: NodeState, life: Life, owner: Option<u32>) -> io::Result<(Child, Vec<Tracked>)> {
     let process = ProcessRef::handed_over(state.process, take(state.pidfd)?);
     let mut tracked = Vec::with_capacity(state.tracked.len());
     for one in state.tracked {
@@ -90,7 +95,6 @@ fn child(state: NodeState, owner: Option<u32>) -> io::Result<(Child, Vec<Tracked
         adopted: state.adopted.then_some(owner).flatten(),
         notify,
         tty: state.tty,
-        attended: 0,
         attendances: Vec::new(),
         node: state.node,
         id: state.worker,
@@ -103,6 +107,9 @@ fn child(state: NodeState, owner: Option<u32>) -> io::Result<(Child, Vec<Tracked
         machine: state.machine,
         deadline: state.deadline,
         started: state.started,
+        life,
+        lost: state.lost,
+        attended: 0,
         waiting: (!state.looked).then(Vec::new),
         durable: false,
         cancels: Vec::new(),

@@ -16,6 +16,9 @@ use crate::worker::{Now, Outcome, WorkerId};
 /// two writes each instead of three.
 const LAZY: Duration = Duration::from_millis(20);
 
+/// How old a count on disk may be.
+const SOMETIME: Duration = Duration::from_secs(1);
+
 /// Somebody who waits for the end of a worker.
 pub(super) type Waiter = oneshot::Sender<Result<Ended, Refused>>;
 
@@ -48,6 +51,14 @@ impl Supervisor {
     pub(super) fn save_lazily(&mut self, id: WorkerId, now: Now) {
         self.lazy.insert(id);
         self.timers.at_latest(Key::LazySave, now.mono.plus(LAZY));
+        let _ = self.changes.send(Change::Changed(id));
+    }
+
+    /// Submits a row when it suits: for counts that change all the time.
+    pub(super) fn save_sometime(&mut self, id: WorkerId, now: Now) {
+        self.lazy.insert(id);
+        self.timers
+            .at_latest(Key::LazySave, now.mono.plus(SOMETIME));
         let _ = self.changes.send(Change::Changed(id));
     }
 

@@ -45,15 +45,14 @@ impl Supervisor {
             for_good: true,
         });
         self.timers.set(Key::Drain, Some(until));
-        let workers = self.children.len_of_own();
-        service_event!(
-            INFO,
-            crate::log::id::STOPPING,
-            "stopping: ending {workers} workers"
-        );
+        let workers = match self.children.len_of_own() {
+            1 => "1 worker".to_owned(),
+            n => format!("{n} workers"),
+        };
+        service_event!(INFO, crate::log::id::STOPPING, "stopping: ending {workers}");
         if !forced {
             let bound = self.set.config.ladder.drain_timeout + AFTER_DRAIN;
-            systemd::stopping(&format!("Ending {workers} workers."), bound);
+            systemd::stopping(&format!("Ending {workers}."), bound);
         }
         self.end_all(self.set.me.uid, "the service is stopping", forced);
         if forced {

@@ -13,6 +13,8 @@ pub enum Key {
     Listen(NodeId),
     /// A worker that said it stops, and has not ended.
     Stopping(NodeId),
+    /// Signs of life of a worker.
+    Life(NodeId),
     /// A stop hook that takes too long.
     Hook(NodeId),
     /// Rows whose change may wait a moment.

@@ -149,7 +149,7 @@ impl Supervisor {
                 return self.registry.get(id).map(|row| row.id);
             }
             // What an adopted process started sits in no leaf of ours.
-            if self.children.iter().all(|child| child.adopted.is_none()) {
+            if self.children.adopted() == 0 {
                 return None;
             }
         }
@@ -181,8 +181,9 @@ impl Supervisor {
         }
     }
 
-    fn view_of(&self, by: &Caller, worker: &str) -> Result<Box<WorkerView>, Refused> {
+    fn view_of(&mut self, by: &Caller, worker: &str) -> Result<Box<WorkerView>, Refused> {
         let id = self.find(by, worker)?;
+        self.refresh_health(id, crate::sys::clock::now());
         let row = self
             .registry
             .get(id)
@@ -197,7 +198,7 @@ impl Supervisor {
     }
 
     /// One page. It needs the right to see others' rows only where there are some on it.
-    fn list(&self, by: &Caller, filter: &ListFilter) -> Result<Vec<WorkerView>, Refused> {
+    fn list(&mut self, by: &Caller, filter: &ListFilter) -> Result<Vec<WorkerView>, Refused> {
         let limit = if filter.limit == 0 {
             PAGE
         } else {
@@ -214,10 +215,19 @@ impl Supervisor {
                     row.kind.kind_type().as_str() == kind || row.kind.label() == *kind
                 })
         };
-        self.registry
+        let page: Vec<WorkerId> = self
+            .registry
             .iter_after(filter.after)
             .filter(wanted)
             .take(limit as usize)
+            .map(|row| row.id)
+            .collect();
+        let now = crate::sys::clock::now();
+        for id in &page {
+            self.refresh_health(*id, now);
+        }
+        page.iter()
+            .filter_map(|id| self.registry.get(*id))
             .map(|row| match all || Self::owns(by, row) {
                 true => Ok(self.seen_by(by, row)),
                 false => Err(Refused::NeedsRight(Right::ListAll)),
@@ -423,6 +433,10 @@ impl Supervisor {
         leaf.freeze(frozen)
             .map_err(|e| Refused::Io(format!("cannot freeze worker {id}: {e}")))?;
         child.frozen = frozen;
+        match frozen {
+            true => self.watch_life(node),
+            false => self.thawed(node, crate::sys::clock::now()),
+        }
         let _ = self.changes.send(super::handle::Change::Changed(id));
         Ok(())
     }
@@ -433,6 +447,9 @@ impl Supervisor {
             Err(refused) => return answer(reply, Err(refused)),
         };
         let _ = self.registry.update(id, |row| row.held = held);
+        if let Some(node) = self.children.node_of(id) {
+            self.watch_life(node);
+        }
         let _ = self.changes.send(super::handle::Change::Changed(id));
         let saved = self.save(id);
         self.schedule_sweep(crate::sys::clock::now());

@@ -4,7 +4,7 @@ use super::Supervisor;
 use super::handle::{ServiceView, WorkerView};
 use crate::registry::writer::Health as DiskHealth;
 use crate::sys::clock;
-use crate::worker::{Boot, Health, KindType, Mono, Now, Row, Status, Timestamp};
+use crate::worker::{Boot, KindType, Mono, Now, Row, Status, Timestamp};
 
 impl Supervisor {
     pub(super) fn view(&self, row: &Row) -> WorkerView {
@@ -24,7 +24,7 @@ impl Supervisor {
             kind_fields: row.kind.clone(),
             node: child.map(|c| c.node),
             status: row.status,
-            health: child.map(|c| self.health(c, now)),
+            health: child.map(|c| self.health(c, row, now)),
             status_text: String::new(),
             owner: row.owner,
             pid: row.process.filter(|_| child.is_some()).map(|p| p.pid.get()),
@@ -79,21 +79,6 @@ impl Supervisor {
             read_only: newer.map(|schema| format!("written by a newer musterd (schema {schema})")),
             generation: row.generation,
         }
-    }
-
-    fn health(&self, child: &super::children::Child, now: Now) -> Health {
-        let terms = super::liveness::Terms {
-            deadline: child.deadline,
-            progress: self.set.config.liveness.progress,
-            pong: None,
-        };
-        let seen = super::liveness::Seen {
-            ended: !child.machine.leader_runs(),
-            progress: child.started,
-            pong: child.started,
-            frozen: child.frozen,
-        };
-        super::liveness::classify(&terms, &seen, now)
     }
 
     pub(super) fn service_view(&self) -> ServiceView {

@@ -26,5 +26,6 @@ mod journal;
 mod output;
 mod reload;
 mod service;
+mod service_manager;
 mod sick_disk;
 mod state_files;
