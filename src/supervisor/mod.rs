@@ -31,6 +31,7 @@ mod members;
 pub mod output;
 pub mod outside;
 mod prepare;
+mod pressure;
 pub mod reconcile;
 pub mod refused;
 pub mod reload;
@@ -157,6 +158,7 @@ struct Starting {
 struct Counters {
     spawned: u64,
     exits: BTreeMap<Outcome, u64>,
+    refused: BTreeMap<String, u64>,
 }
 
 /// What comes back from off the loop.
@@ -207,6 +209,7 @@ pub struct Supervisor {
     starting: HashMap<WorkerId, Starting>,
     lazy: HashSet<WorkerId>,
     again: again::State,
+    pressure: pressure::Cache,
     helpers: HashMap<NodeId, helper::Helper>,
     helpers_starting: HashSet<NodeId>,
     hooks: HashMap<NodeId, hook::Hook>,
@@ -276,6 +279,7 @@ impl Supervisor {
             starting: HashMap::new(),
             lazy: parts.settled.into_iter().collect(),
             again: again::State::default(),
+            pressure: pressure::Cache::default(),
             helpers: HashMap::new(),
             helpers_starting: HashSet::new(),
             hooks: HashMap::new(),

@@ -20,6 +20,7 @@ impl Supervisor {
         self.children.start_at(handover.next_node);
         self.counters.spawned = handover.spawned;
         self.counters.exits = handover.exits.into_iter().collect();
+        self.counters.refused = handover.refused;
         self.started = handover.started;
         self.last_reap = handover.last_reap;
         self.resume_again(handover.again);
@@ -89,6 +90,7 @@ fn child(state: NodeState, life: Life) -> io::Result<(Child, Vec<Tracked>)> {
         machine: state.machine,
         deadline: state.deadline,
         started: state.started,
+        bucket: state.bucket,
         life,
         lost: state.lost,
         attended: 0,
