@@ -35,6 +35,8 @@ pub async fn answer(call: &Call<'_>, member: &str) -> Result<Message, Failure> {
         }
         "Freeze" => freeze(call, "Freeze", true).await,
         "Thaw" => freeze(call, "Thaw", false).await,
+        "Adopt" => super::adopt::adopt(call).await,
+        "Attend" => super::adopt::attend(call).await,
         "Report" => super::report::report(call).await,
         "Reap" => reap(call).await,
         "Hold" => hold(call).await,

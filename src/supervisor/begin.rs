@@ -10,6 +10,7 @@ use super::children::Child;
 use super::fault::StartFault;
 use super::handle::{Caller, Change, Reply, Right, Spawned, Stdio};
 use super::ladder::Plan;
+use super::notified::Notify;
 use super::prepare::{Job, Prepared, prepare};
 use super::refused::Refused;
 use super::saving::Waiter;
@@ -108,7 +109,7 @@ impl Supervisor {
     }
 
     /// Admission, and the row if it is taken. Refusals are counted.
-    fn take(&mut self, by: &Caller, spec: &Spec, now: Now) -> Result<Row, Refused> {
+    pub(super) fn take(&mut self, by: &Caller, spec: &Spec, now: Now) -> Result<Row, Refused> {
         let taken = self.try_take(by, spec, now);
         if let Some(reason) = taken.as_ref().err().and_then(Refused::reason) {
             *self.counters.refused.entry(reason.into()).or_default() += 1;
@@ -286,6 +287,9 @@ impl Supervisor {
         let leaf = child.leaf.as_ref().map(Leaf::rel);
         let has_output = prepared.output.is_some();
         self.children.insert(child);
+        if let Err(error) = self.children.watch_notify(node) {
+            tracing::error!(%error, MUSTER_WORKER = id.as_str(), "cannot watch its notify socket");
+        }
         let _ = self.registry.update(id, |row| {
             row.status = if row.cancelled.is_some() {
                 Status::Stopping
@@ -363,6 +367,10 @@ impl Supervisor {
             waiters: Vec::new(),
             cancels: Vec::new(),
             durable: false,
+            adopted: None,
+            notify: prepared.notify.take().map(Notify::new),
+            tty: prepared.tty,
+            attendances: Vec::new(),
             process: started.process,
         }
     }
@@ -437,10 +445,7 @@ fn given_up(started: &Started, prepared: Prepared, error: &std::io::Error) -> St
 
 /// What the contract has and this release does not do is refused, not silently left out.
 fn not_yet(spec: &Spec) -> Result<(), Refused> {
-    let asked = [
-        ("control", spec.control != Control::None),
-        ("tty", spec.tty),
-    ];
+    let asked = [("control", spec.control == Control::Frames)];
     match asked.iter().find(|(_, asked)| *asked) {
         Some((key, _)) => Err(Refused::NotSupported(format!("{key} (in this release)"))),
         None => Ok(()),

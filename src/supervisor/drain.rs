@@ -52,7 +52,7 @@ impl Supervisor {
             for_good: false,
         });
         self.timers.set(Key::Drain, until);
-        let (workers, uid) = (self.children.len(), by.uid);
+        let (workers, uid) = (self.children.len_of_own(), by.uid);
         let fate = if how.wait { "may finish" } else { "are ended" };
         let shown = crate::worker::row::clip(reason, 256);
         service_event!(

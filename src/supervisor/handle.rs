@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
+use super::adopt::Adoption;
 use super::outside::Outsider;
 use super::refused::Refused;
 use super::report::Facts;
@@ -443,6 +444,8 @@ pub enum Command {
     Drain(Caller, String, DrainOptions, Reply<()>),
     Resume(Caller, Reply<()>),
     Reload(Caller, Reply<u64>),
+    Adopt(Caller, OwnedFd, Adoption, Reply<Spawned>),
+    Attend(Caller, String, Reply<OwnedFd>),
     Inside(Caller, Reply<WorkerId>),
     Report(WorkerId, Facts, Reply<()>),
     BusQuiet,

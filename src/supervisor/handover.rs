@@ -76,6 +76,18 @@ pub struct NodeState {
     /// Bytes of a frame that was read by half, base 16.
     #[serde(default)]
     pub half_frame: String,
+    /// The notify socket's descriptor, if it has one.
+    #[serde(default)]
+    pub notify: Option<i32>,
+    /// It said that it stops, and is to have ended by then.
+    #[serde(default)]
+    pub stop_by: Option<Mono>,
+    /// It was given a terminal of its own.
+    #[serde(default)]
+    pub tty: bool,
+    /// Our ends of the descriptors of those who attend it.
+    #[serde(default)]
+    pub attendances: Vec<i32>,
 }
 
 /// One connected peer of the socket. It is between two messages.
@@ -181,6 +193,8 @@ impl Handover {
         let nodes = self.nodes.iter().flat_map(|node| {
             std::iter::once(node.pidfd)
                 .chain(node.channel)
+                .chain(node.notify)
+                .chain(node.attendances.iter().copied())
                 .chain(node.tracked.iter().map(|tracked| tracked.pidfd))
         });
         let peers = self.peers.iter().map(|peer| peer.fd);
@@ -270,6 +284,10 @@ mod tests {
                 tracked: vec![tracked],
                 channel: Some(42),
                 half_frame: "0000ff".into(),
+                notify: Some(43),
+                stop_by: Some(Mono(9)),
+                tty: true,
+                attendances: vec![44, 45],
             }],
             again: Vec::new(),
             lock: 20,
@@ -298,6 +316,13 @@ mod tests {
             (Event::Saved, 2),
             (Event::Tick, 10),
             (Event::Signalled(10), 11),
+            (
+                Event::Extended {
+                    until: Mono(60_000_000_000),
+                },
+                11,
+            ),
+            (Event::LeaderGone, 12),
             (Event::LeaderExited(crate::worker::Exit::Signal(6)), 12),
             (Event::Left, 13),
             (Event::Emptied, 14),

@@ -17,6 +17,17 @@ pub(super) fn worker_started(row: &Row) {
     );
 }
 
+pub(super) fn worker_adopted(row: &Row) {
+    let pid = row.process.map_or(0, |p| p.pid.get());
+    worker_event!(
+        INFO,
+        id::WORKER_STARTED,
+        row,
+        "worker {}: process {pid} was adopted",
+        row.id
+    );
+}
+
 pub(super) fn start_failed(row: &Row, why: &str) {
     worker_event!(
         WARN,

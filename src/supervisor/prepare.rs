@@ -18,8 +18,8 @@ use crate::gc::worktree::{Owned, ProbeOptions, Prober, owned_worktree};
 use crate::log::id;
 use crate::sys::cgroup::Leaf;
 use crate::sys::spawn::{Image, Rlimit, search};
-use crate::sys::{acl, journal, privilege};
-use crate::worker::{Limits, Owner, Row, Spec, WorkerId, WorktreeChoice};
+use crate::sys::{acl, journal, notify, privilege};
+use crate::worker::{Control, Limits, Owner, Row, Spec, WorkerId, WorktreeChoice};
 
 /// journald gets so long to take a worker's stream. It is past this that it hangs.
 const JOURNAL_WAIT: Duration = Duration::from_secs(1);
@@ -62,6 +62,10 @@ pub(super) struct Prepared {
     pub journal: bool,
     pub unenforced: Vec<String>,
     again: bool,
+    pub notify: Option<OwnedFd>,
+    /// Whose file the notify socket is, where that is not ours.
+    notify_owner: Option<u32>,
+    pub tty: bool,
 }
 
 impl Prepared {
@@ -76,6 +80,9 @@ impl Prepared {
             return self.leaf;
         }
         if let Some(dir) = &self.runtime_dir {
+            if self.notify.is_some() {
+                let _ = notify::unbind(dir, self.notify_owner);
+            }
             // Nothing was started that could have put something there.
             let _ = std::fs::remove_dir(dir);
         }
@@ -117,7 +124,7 @@ impl Supervisor {
         }
     }
 
-    fn prober_of(&self, groups: Vec<u32>) -> Prober {
+    pub(super) fn prober_of(&self, groups: Vec<u32>) -> Prober {
         let options = ProbeOptions {
             ignored: false,
             limit: self.set.config.gc.probe_timeout,
@@ -168,6 +175,9 @@ fn prepare_now(mut job: Job, owned: Option<Option<Owned>>) -> Result<Prepared, S
         journal: false,
         unenforced: Vec::new(),
         again: job.again,
+        notify: None,
+        notify_owner: None,
+        tty: job.spec.tty,
     };
     match fill(&mut prepared, &mut job, owned) {
         Ok(image) => {
@@ -207,6 +217,11 @@ fn fill(
         .or_else(|error| kept_runtime_dir(job, &runtime, error))
         .map_err(|e| fault("cannot make the runtime directory", &runtime, &e))?;
     prepared.runtime_dir = Some(runtime.clone());
+    if job.spec.control == Control::Notify {
+        let path = runtime.join(notify::NAME);
+        let made = notify_socket(prepared, job, &runtime, &path);
+        made.map_err(|e| fault("cannot make the notify socket", &path, &e))?;
+    }
     let fds = descriptors(prepared, job)?;
     image(job, &runtime, fds)
 }
@@ -232,6 +247,28 @@ fn kept_runtime_dir(job: &Job, path: &Path, error: std::io::Error) -> std::io::R
         Ok(meta) if kept && meta.is_dir() && meta.uid() == job.owner.uid => Ok(()),
         _ => Err(error),
     }
+}
+
+fn notify_socket(
+    prepared: &mut Prepared,
+    job: &Job,
+    dir: &Path,
+    path: &Path,
+) -> std::io::Result<()> {
+    if path.as_os_str().len() > notify::PATH_MAX {
+        let why = "the path is too long for a socket; give musterd a shorter runtime directory";
+        return Err(std::io::Error::other(why));
+    }
+    prepared.notify_owner = (job.owner.uid != job.set.me.uid).then_some(job.owner.uid);
+    if job.again {
+        // The generation before had it; whoever sends there is none of ours any more.
+        match notify::unbind(dir, prepared.notify_owner) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+    }
+    prepared.notify = Some(notify::bind(dir, prepared.notify_owner)?);
+    Ok(())
 }
 
 /// Which worktree the row owns. A working directory that is none is left for the child to
@@ -399,6 +436,12 @@ fn environment(job: &Job, runtime: &Path) -> Vec<OsString> {
     set("MUSTER_SOCKET", job.set.socket.as_os_str());
     set("MUSTER_RUNTIME_DIR", runtime.as_os_str());
     set("MUSTER_TRACE", OsStr::new(&job.trace_id));
+    if job.spec.control == Control::Notify {
+        set("NOTIFY_SOCKET", runtime.join(notify::NAME).as_os_str());
+        if let Some(pong) = job.spec.timeouts.pong {
+            set("WATCHDOG_USEC", OsStr::new(&pong.as_micros().to_string()));
+        }
+    }
     if let Some(parent) = job.parent {
         set("MUSTER_PARENT", OsStr::new(parent.as_str()));
     }

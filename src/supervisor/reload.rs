@@ -281,9 +281,9 @@ impl Supervisor {
                 deadline: child.deadline,
                 started: child.started,
                 bucket: child.bucket,
+                adopted: child.adopted.is_some(),
                 life: Some(child.life.clone()),
                 lost: child.lost.clone(),
-                adopted: false,
                 frozen: child.frozen,
                 processes: child.processes,
                 looked: child.waiting.is_none(),
@@ -300,6 +300,14 @@ impl Supervisor {
                     .collect(),
                 channel: None,
                 half_frame: String::new(),
+                notify: child.notify.as_ref().map(|n| n.socket.as_raw_fd()),
+                stop_by: child.notify.as_ref().and_then(|n| n.stop_by),
+                tty: child.tty,
+                attendances: child
+                    .attendances
+                    .iter()
+                    .map(|(_, fd)| fd.as_raw_fd())
+                    .collect(),
             })
             .collect();
         Handover {
@@ -339,6 +347,8 @@ impl Supervisor {
                 continue;
             };
             fds.push(child.process.into_fd());
+            fds.extend(child.notify.map(|notify| notify.socket));
+            fds.extend(child.attendances.into_iter().map(|(_, fd)| fd));
             fds.extend(
                 child
                     .tracked

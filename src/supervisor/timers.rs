@@ -9,6 +9,10 @@ use crate::worker::{Mono, NodeId, WorkerId};
 pub enum Key {
     /// A worker's machine.
     Node(NodeId),
+    /// A worker that talked without end is heard again.
+    Listen(NodeId),
+    /// A worker that said it stops, and has not ended.
+    Stopping(NodeId),
     /// Signs of life of a worker.
     Life(NodeId),
     /// The next generation of a worker.

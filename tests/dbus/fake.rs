@@ -239,6 +239,23 @@ fn answer(seen: &mut Seen, command: Command) {
     };
     match command {
         Command::Reload(by, to) => reply!(by, to, "reload".into(), Ok(2)),
+        Command::Adopt(by, _, how, to) => {
+            let spawned = Spawned {
+                id: id("0000000a"),
+                unenforced: vec![],
+                durable: true,
+            };
+            reply!(by, to, format!("adopt {how:?}"), Ok(spawned))
+        }
+        Command::Attend(by, worker, to) => {
+            let (theirs, _) = rustix::pipe::pipe().unwrap();
+            reply!(
+                by,
+                to,
+                format!("attend {worker}"),
+                named(&worker).map(|_| theirs)
+            )
+        }
         Command::Inside(by, to) => reply!(by, to, "inside".into(), Ok(id("0000000a"))),
         Command::Report(worker, facts, to) => {
             seen.asked.push(format!("report {worker} {facts:?}"));
