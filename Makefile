@@ -31,12 +31,15 @@ bench: ## Measure musterd as packaged beside floors and systemd, goal by goal (t
 	@packaging/needs.sh build deb bench
 	@benches/run.sh
 
+vm-test: ## Boot a stock Debian kernel in qemu with the package, for limits and the OOM killer
+	@packaging/needs.sh build deb vm-test
+	@tests/vm/run.sh
+
 install: ## Install the built programs, units, bus policy and documents under DESTDIR and PREFIX
 	@packaging/install.sh
 
 # Targets of work that is still to come say what they will be, and fail.
-later := vm-test crash-test soak fuzz
-vm-test: ## Later: boot a stock Debian kernel in qemu, for limits and the OOM killer
+later := crash-test soak fuzz
 crash-test: ## Later: kill the daemon at every system call of a write, compare the roll after it
 soak: ## Later: hours of spawns, cancels and reloads; compare memory and descriptors
 fuzz: ## Later: fuzz frames, state files, probe output and configuration

@@ -228,6 +228,7 @@ impl Supervisor {
             tty: false,
             attended: 0,
             // It promised nothing: it is never stuck, and not retired for being idle.
+            bucket: super::admission::Bucket::full(),
             life: Life::new(
                 Promise {
                     progress: self.set.config.liveness.progress,

@@ -301,7 +301,7 @@ impl Supervisor {
             row.restarts = row.restarts.saturating_add(1);
             (row.outcome, row.how_known, row.exit) = (None, None, None);
             (row.rung, row.took, row.processes) = (None, None, 0);
-            row.oom_killed = false;
+            (row.oom_killed, row.note) = (false, None);
             row.leftovers = Leftovers::default();
         });
         let Some(row) = self.registry.get(id).filter(|_| changed.is_ok()) else {

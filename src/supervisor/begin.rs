@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::admission::{Caps, Load, admit};
+use super::admission::{Bucket, Caps, Load, admit};
 use super::again::Recipe;
 use super::children::Child;
 use super::fault::StartFault;
@@ -108,8 +108,16 @@ impl Supervisor {
         });
     }
 
-    /// Admission, and the row if it is taken.
+    /// Admission, and the row if it is taken. Refusals are counted.
     pub(super) fn take(&mut self, by: &Caller, spec: &Spec, now: Now) -> Result<Row, Refused> {
+        let taken = self.try_take(by, spec, now);
+        if let Some(reason) = taken.as_ref().err().and_then(Refused::reason) {
+            *self.counters.refused.entry(reason.into()).or_default() += 1;
+        }
+        taken
+    }
+
+    fn try_take(&mut self, by: &Caller, spec: &Spec, now: Now) -> Result<Row, Refused> {
         self.allow(by, Right::Spawn)?;
         spec.check()?;
         if self.is_reloading() {
@@ -136,6 +144,8 @@ impl Supervisor {
             rows_of_owner: u32::try_from(of_owner.rows).unwrap_or(u32::MAX),
             depth,
             msg_depth: hops.or(msg_depth(&spec.kind)).unwrap_or(0),
+            parent: parent.and_then(|id| self.asker(id)),
+            pressure: self.pressure(now),
         };
         let limits = &self.set.config.limits;
         let caps = Caps {
@@ -144,8 +154,10 @@ impl Supervisor {
             rows_per_owner: limits.max_rows_per_owner,
             depth: limits.max_depth,
             msg_depth: limits.max_message_depth,
+            memory_pressure: limits.memory_pressure,
+            cpu_pressure: limits.cpu_pressure,
         };
-        admit(&load, &caps)?;
+        admit(&load, &caps, spec.priority)?;
         if let Some(id) = self.registry.name_taken(owner.uid, &spec.name) {
             return Err(Refused::NameTaken {
                 name: spec.name.clone(),
@@ -153,6 +165,10 @@ impl Supervisor {
             });
         }
         not_yet(spec)?;
+        // Last: what is refused for another reason costs the worker nothing.
+        if let Some(parent) = parent {
+            self.take_from_bucket(parent, now)?;
+        }
         let id = self
             .new_id()
             .map_err(|e| Refused::Io(format!("no random id: {e}")))?;
@@ -341,6 +357,7 @@ impl Supervisor {
             started: now.mono,
             waiting: leaf.is_none().then(Vec::new),
             leaf,
+            bucket: Bucket::full(),
             life: self.life(row, now),
             lost: None,
             attended: 0,

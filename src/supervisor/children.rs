@@ -68,6 +68,8 @@ pub struct Child {
     pub deadline: Option<Boot>,
     /// When its program was executed.
     pub started: Mono,
+    /// How fast it may ask for other workers.
+    pub bucket: super::admission::Bucket,
     /// Signs of its life.
     pub life: super::life::Life,
     /// Why its channel was lost, until a ladder says so.

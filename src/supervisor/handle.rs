@@ -373,6 +373,8 @@ pub struct ServiceView {
     pub spawned: u64,
     /// Exits since the start by outcome word.
     pub exits: std::collections::BTreeMap<String, u64>,
+    /// Spawns refused since the start by reason.
+    pub refused: std::collections::BTreeMap<String, u64>,
 }
 
 /// Something that is now true and that the world may hear. Carries no text of a worker.

@@ -49,6 +49,9 @@ pub struct NodeState {
     pub deadline: Option<Boot>,
     /// When its program was executed.
     pub started: Mono,
+    /// How fast it may ask for other workers.
+    #[serde(default)]
+    pub bucket: super::admission::Bucket,
     /// Signs of its life; none from a release that did not keep them.
     #[serde(default)]
     pub life: Option<super::life::Life>,
@@ -135,6 +138,9 @@ pub struct Handover {
     pub spawned: u64,
     /// Exits since the start by outcome.
     pub exits: BTreeMap<Outcome, u64>,
+    /// Refusals since the start by reason.
+    #[serde(default)]
+    pub refused: BTreeMap<String, u64>,
     /// Start of the first image.
     pub started: Timestamp,
     /// Last sweep that was no dry run.
@@ -162,6 +168,7 @@ impl Default for Handover {
             nofile: None,
             spawned: 0,
             exits: BTreeMap::new(),
+            refused: BTreeMap::new(),
             started: Timestamp(0),
             last_reap: None,
             clock: None,
@@ -266,6 +273,7 @@ mod tests {
                 machine,
                 deadline: Some(Boot(u64::MAX)),
                 started: Mono(1),
+                bucket: super::super::admission::Bucket::full(),
                 life: None,
                 lost: Some("a frame of 65 MiB".into()),
                 adopted: false,
@@ -292,6 +300,7 @@ mod tests {
             nofile: Some((1024, u64::MAX)),
             spawned: 500,
             exits: BTreeMap::from([(Outcome::Crashed, 3)]),
+            refused: BTreeMap::from([("depth".into(), 2)]),
             started: Timestamp(-5),
             last_reap: Some(Timestamp(7)),
             clock: Some(-1),

@@ -35,6 +35,7 @@ pub mod notify;
 pub mod output;
 pub mod outside;
 mod prepare;
+mod pressure;
 pub mod reconcile;
 pub mod refused;
 pub mod reload;
@@ -164,6 +165,7 @@ struct Starting {
 struct Counters {
     spawned: u64,
     exits: BTreeMap<Outcome, u64>,
+    refused: BTreeMap<String, u64>,
 }
 
 /// What comes back from off the loop.
@@ -215,6 +217,7 @@ pub struct Supervisor {
     starting: HashMap<WorkerId, Starting>,
     lazy: HashSet<WorkerId>,
     again: again::State,
+    pressure: pressure::Cache,
     helpers: HashMap<NodeId, helper::Helper>,
     helpers_starting: HashSet<NodeId>,
     hooks: HashMap<NodeId, hook::Hook>,
@@ -284,6 +287,7 @@ impl Supervisor {
             starting: HashMap::new(),
             lazy: parts.settled.into_iter().collect(),
             again: again::State::default(),
+            pressure: pressure::Cache::default(),
             helpers: HashMap::new(),
             helpers_starting: HashSet::new(),
             hooks: HashMap::new(),

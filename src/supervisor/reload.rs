@@ -280,6 +280,7 @@ impl Supervisor {
                 machine: child.machine.clone(),
                 deadline: child.deadline,
                 started: child.started,
+                bucket: child.bucket,
                 adopted: child.adopted.is_some(),
                 life: Some(child.life.clone()),
                 lost: child.lost.clone(),
@@ -323,6 +324,7 @@ impl Supervisor {
                 .iter()
                 .map(|(k, n)| (*k, *n))
                 .collect::<BTreeMap<_, _>>(),
+            refused: self.counters.refused.clone(),
             started: self.started,
             last_reap: self.last_reap,
             nofile: self.set.nofile,

@@ -21,6 +21,7 @@ impl Supervisor {
         self.children.start_at(handover.next_node);
         self.counters.spawned = handover.spawned;
         self.counters.exits = handover.exits.into_iter().collect();
+        self.counters.refused = handover.refused;
         self.started = handover.started;
         self.last_reap = handover.last_reap;
         self.resume_again(handover.again);
@@ -108,6 +109,7 @@ fn child(state: NodeState, life: Life, owner: Option<u32>) -> io::Result<(Child,
         machine: state.machine,
         deadline: state.deadline,
         started: state.started,
+        bucket: state.bucket,
         life,
         lost: state.lost,
         attended: 0,

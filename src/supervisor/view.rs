@@ -141,6 +141,7 @@ impl Supervisor {
             last_reap: self.last_reap,
             state_dir: self.set.state_dir.clone(),
             spawned: self.counters.spawned,
+            refused: self.counters.refused.clone(),
             exits: crate::worker::Outcome::ALL
                 .iter()
                 .map(|o| {

@@ -144,6 +144,7 @@ fn service() -> ServiceView {
         state_dir: "/x".into(),
         spawned: 1,
         exits: BTreeMap::new(),
+        refused: Default::default(),
     }
 }
 

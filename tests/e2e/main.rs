@@ -23,6 +23,7 @@ mod endings;
 mod environment;
 mod hostile;
 mod journal;
+mod liveness;
 mod output;
 mod reload;
 mod restarts;
