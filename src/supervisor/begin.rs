@@ -24,6 +24,9 @@ use crate::worker::{
     WorkerId,
 };
 
+/// What a spawn frame holds besides payload and `extra`, bytes, generously.
+const FRAME_ROOM: usize = 3072;
+
 /// What came of one start.
 #[derive(Debug)]
 pub(super) struct StartResult {
@@ -36,8 +39,21 @@ pub(super) struct StartResult {
 
 impl Supervisor {
     pub(super) fn spawn(&mut self, by: Caller, spec: Spec, io: Stdio, reply: Reply<Spawned>) {
+        let parent = by.pid.and_then(|pid| self.worker_of_process(pid));
+        self.spawn_below(by, parent, spec, io, reply);
+    }
+
+    /// The same with a parent that is known.
+    pub(super) fn spawn_below(
+        &mut self,
+        by: Caller,
+        parent: Option<WorkerId>,
+        spec: Spec,
+        io: Stdio,
+        reply: Reply<Spawned>,
+    ) {
         let now = clock::now();
-        let row = match self.take(&by, &spec, now) {
+        let row = match self.take(&by, parent, &spec, now) {
             Ok(row) => row,
             Err(refused) => {
                 let _ = reply.send(Err(refused));
@@ -86,21 +102,26 @@ impl Supervisor {
     }
 
     /// Admission, and the row if it is taken.
-    fn take(&mut self, by: &Caller, spec: &Spec, now: Now) -> Result<Row, Refused> {
+    fn take(
+        &mut self,
+        by: &Caller,
+        parent: Option<WorkerId>,
+        spec: &Spec,
+        now: Now,
+    ) -> Result<Row, Refused> {
         self.allow(by, Right::Spawn)?;
         spec.check()?;
         if self.is_reloading() {
             return Err(Refused::Reloading);
         }
         let owner = self.owner_of(by, spec)?;
-        let parent = by.pid.and_then(|pid| self.worker_of_process(pid));
-        let (depth, hops) = match parent.and_then(|id| self.registry.get(id)) {
-            Some(row) => (
-                row.depth.saturating_add(1),
-                msg_depth(&row.kind).map(|d| d + 1),
-            ),
-            None => (0, None),
-        };
+        self.check_frame(spec)?;
+        let above = parent.and_then(|id| self.registry.get(id));
+        if let Some(parent) = above {
+            may_have_children(parent)?;
+        }
+        let depth = above.map_or(0, |row| row.depth.saturating_add(1));
+        let msg_depth = msg_depth(above, &spec.kind);
         let of_owner = self.registry.count_of_owner(owner.uid);
         let load = Load {
             draining: self.drain.is_some() || self.is_leaving(),
@@ -112,7 +133,7 @@ impl Supervisor {
             workers_of_owner: u32::try_from(of_owner.active).unwrap_or(u32::MAX),
             rows_of_owner: u32::try_from(of_owner.rows).unwrap_or(u32::MAX),
             depth,
-            msg_depth: hops.or(msg_depth(&spec.kind)).unwrap_or(0),
+            msg_depth,
         };
         let limits = &self.set.config.limits;
         let caps = Caps {
@@ -133,7 +154,33 @@ impl Supervisor {
         let id = self
             .new_id()
             .map_err(|e| Refused::Io(format!("no random id: {e}")))?;
-        Ok(self.row(id, owner, spec, parent, depth, now))
+        let mut row = self.row(id, owner, spec, parent, depth, now);
+        row.msg_depth = msg_depth;
+        // What it claims may be more than what is known, never less.
+        if let Kind::RootTurn {
+            msg_depth: claimed, ..
+        } = &mut row.kind
+        {
+            *claimed = msg_depth;
+        }
+        Ok(row)
+    }
+
+    /// The spawn frame has to be one that the worker takes.
+    fn check_frame(&self, spec: &Spec) -> Result<(), Refused> {
+        let max = self.set.config.limits.max_frame.0;
+        let extra = match &spec.kind {
+            Kind::Think { extra, .. } => extra.len(),
+            _ => 0,
+        };
+        let payload = spec.payload.as_ref().map_or(0, String::len);
+        if count(payload) > 0 && (payload + extra + FRAME_ROOM) as u64 > max {
+            return Err(Refused::InvalidArgs(format!(
+                "payload: its {payload} bytes do not fit a frame of {max} bytes \
+                 (limits.max_frame); pass a path instead"
+            )));
+        }
+        Ok(())
     }
 
     fn owner_of(&self, by: &Caller, spec: &Spec) -> Result<Owner, Refused> {
@@ -247,6 +294,9 @@ impl Supervisor {
         let leaf = child.leaf.as_ref().map(Leaf::rel);
         let has_output = prepared.output.is_some();
         self.children.insert(child);
+        if let Some(end) = prepared.channel.take() {
+            self.open_channel(node, end);
+        }
         let _ = self.registry.update(id, |row| {
             row.status = if row.cancelled.is_some() {
                 Status::Stopping
@@ -317,6 +367,9 @@ impl Supervisor {
             waiters: Vec::new(),
             cancels: Vec::new(),
             durable: false,
+            channel: None,
+            lost: None,
+            says: Box::default(),
             process: started.process,
         }
     }
@@ -339,10 +392,10 @@ impl Supervisor {
             row.exited = Some(now.wall);
             row.note = Some(sentence.clone());
         });
-        if ended.is_ok() {
+        if let Ok(ended) = ended {
             *self.counters.exits.entry(Outcome::Crashed).or_default() += 1;
             let _ = self.changes.send(Change::New(id));
-            self.settle(id, waiters);
+            self.settle(id, ended, waiters);
         }
         self.schedule_sweep(now);
         self.activity.reset(now.mono);
@@ -388,7 +441,7 @@ fn given_up(started: &Started, prepared: Prepared, error: &std::io::Error) -> St
 /// What the contract has and this release does not do is refused, not silently left out.
 fn not_yet(spec: &Spec) -> Result<(), Refused> {
     let asked = [
-        ("control", spec.control != Control::None),
+        ("control", spec.control == Control::Notify),
         ("restart", spec.restart != RestartPolicy::No),
         ("tty", spec.tty),
         ("tokens-max", spec.limits.tokens_max.is_some()),
@@ -402,11 +455,27 @@ fn not_yet(spec: &Spec) -> Result<(), Refused> {
     }
 }
 
-fn msg_depth(kind: &Kind) -> Option<u32> {
+/// Message hops behind a new worker: one more than its parent's. A turn may say that it has more,
+/// since messages come by other ways too.
+fn msg_depth(above: Option<&Row>, kind: &Kind) -> u32 {
+    let known = above.map_or(0, |row| row.msg_depth.saturating_add(1));
     match kind {
-        Kind::RootTurn { msg_depth, .. } => Some(*msg_depth),
-        _ => None,
+        Kind::RootTurn { msg_depth, .. } => known.max(*msg_depth),
+        _ => known,
     }
+}
+
+/// Nothing may be started below a worker that is being ended: it would outlive the cascade.
+fn may_have_children(parent: &Row) -> Result<(), Refused> {
+    let ending = parent.cancelled.is_some() || parent.status == Status::Stopping;
+    if !ending && !parent.status.is_terminal() {
+        return Ok(());
+    }
+    Err(Refused::WrongState {
+        id: parent.id,
+        status: parent.status,
+        why: "it is being ended, so nothing more is started below it".to_owned(),
+    })
 }
 
 fn count(n: usize) -> u32 {

@@ -9,6 +9,7 @@ use super::members::{kill_all, leftovers, members, report, signal_rest, thaw};
 use super::step::{Effect, Event};
 use super::timers::Key;
 use super::{Inner, Supervisor};
+use crate::registry::Finished;
 use crate::sys::cgroup::{Leaf, Removed};
 use crate::sys::process::signal_group;
 use crate::sys::{clock, wait};
@@ -28,7 +29,9 @@ impl Supervisor {
         match wait::peek(std::os::fd::AsFd::as_fd(&child.process)) {
             Ok(Some(exit)) => {
                 self.children.leader_seen(node);
-                self.on_event(node, Event::LeaderExited(exit));
+                if self.drain_channel(node, Some(exit), clock::now()) {
+                    self.on_event(node, Event::LeaderExited(exit));
+                }
             }
             Ok(None) => {}
             Err(error) => {
@@ -225,7 +228,13 @@ impl Supervisor {
         };
         let id = child.id;
         match act {
-            Act::Ask => {}
+            Act::Ask => {
+                let cancelled = self.registry.get(id).and_then(|row| row.cancelled.as_ref());
+                let reason = cancelled.map_or(String::new(), |c| c.reason.clone());
+                if !self.tell_cancel(node, &reason) {
+                    self.on_event(node, Event::Deaf);
+                }
+            }
             Act::Thaw => thaw(child),
             Act::Group(signal) => report(id, "group", signal_group(child.pgid, signal)),
             Act::Rest(signal) => signal_rest(child, signal),
@@ -306,9 +315,12 @@ impl Supervisor {
     /// That was at `ended`, before its stop hook.
     pub(super) fn settle_child(&mut self, node: NodeId, ended: Now) {
         let now = clock::now();
+        // What it left running may have written too.
+        self.drain_channel(node, None, now);
         let Some(mut child) = self.children.remove(node) else {
             return;
         };
+        self.timers.set(Key::Channel(node), None);
         self.journal_stream_ended(node);
         self.timers.set(Key::Node(node), None);
         self.deadlines.remove(node);
@@ -338,7 +350,7 @@ impl Supervisor {
             runtime_dir = row.runtime_dir.take();
             owner = row.owner;
         });
-        if let Err(error) = finished {
+        if let Err(error) = &finished {
             tracing::error!(%error, "cannot settle a row");
         }
         if let Some(leaf) = child.leaf.take() {
@@ -355,7 +367,8 @@ impl Supervisor {
                 ..answer
             }));
         }
-        self.settle(child.id, std::mem::take(&mut child.waiters));
+        let finished = finished.unwrap_or(Finished::Already(0));
+        self.settle(child.id, finished, std::mem::take(&mut child.waiters));
         if let Some(row) = self.registry.get(child.id) {
             super::journal::worker_exited(row);
         }

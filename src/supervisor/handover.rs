@@ -67,6 +67,21 @@ pub struct NodeState {
     /// Bytes of a frame that was read by half, base 16.
     #[serde(default)]
     pub half_frame: String,
+    /// Bytes of a frame that are still to be skipped.
+    #[serde(default)]
+    pub skip: u32,
+    /// Bytes for the channel that could not be sent yet, base 16.
+    #[serde(default)]
+    pub unsent: String,
+    /// Frames and fields skipped so far.
+    #[serde(default)]
+    pub skipped: u64,
+    /// Why it has no channel any more.
+    #[serde(default)]
+    pub lost: Option<String>,
+    /// What it says it is doing.
+    #[serde(default)]
+    pub says: String,
 }
 
 /// One connected peer of the socket. It is between two messages.
@@ -250,6 +265,11 @@ mod tests {
                 tracked: vec![tracked],
                 channel: Some(42),
                 half_frame: "0000ff".into(),
+                skip: 70_000,
+                unsent: "00".into(),
+                skipped: 3,
+                lost: Some("it ended within a frame".into()),
+                says: "thinking".into(),
             }],
             lock: 20,
             socket: 21,

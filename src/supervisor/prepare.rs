@@ -19,7 +19,7 @@ use crate::log::id;
 use crate::sys::cgroup::Leaf;
 use crate::sys::spawn::{Image, Rlimit, search};
 use crate::sys::{acl, journal, privilege};
-use crate::worker::{Limits, Owner, Row, Spec, WorkerId, WorktreeChoice};
+use crate::worker::{Control, Limits, Owner, Row, Spec, WorkerId, WorktreeChoice};
 
 /// journald gets so long to take a worker's stream. It is past this that it hangs.
 const JOURNAL_WAIT: Duration = Duration::from_secs(1);
@@ -51,7 +51,18 @@ pub(super) struct Prepared {
     pub output: Option<PathBuf>,
     pub journal: bool,
     pub unenforced: Vec<String>,
+    pub channel: Option<OwnEnd>,
 }
+
+/// Our end of a channel, and what its first frame carries.
+#[derive(Debug)]
+pub(super) struct OwnEnd {
+    pub fd: OwnedFd,
+    pub payload: Option<String>,
+}
+
+/// The number of a worker's end.
+const CONTROL_FD: i32 = 3;
 
 impl Prepared {
     pub(super) fn take_image(&mut self) -> Image {
@@ -149,6 +160,7 @@ fn prepare_now(mut job: Job, owned: Option<Option<Owned>>) -> Result<Prepared, S
         output: None,
         journal: false,
         unenforced: Vec::new(),
+        channel: None,
     };
     match fill(&mut prepared, &mut job, owned) {
         Ok(image) => {
@@ -248,6 +260,13 @@ fn descriptors(prepared: &mut Prepared, job: &mut Job) -> Result<Vec<(OwnedFd, i
     };
     fds.push((stdout, 1));
     fds.push((stderr, 2));
+    if job.spec.control == Control::Frames {
+        let (fd, theirs) = super::socket::pair()
+            .map_err(|e| fault("cannot make the control channel", Path::new(""), &e))?;
+        fds.push((theirs, CONTROL_FD));
+        let payload = job.spec.payload.take();
+        prepared.channel = Some(OwnEnd { fd, payload });
+    }
     Ok(fds)
 }
 
@@ -367,6 +386,9 @@ fn environment(job: &Job, runtime: &Path) -> Vec<OsString> {
     set("MUSTER_SOCKET", job.set.socket.as_os_str());
     set("MUSTER_RUNTIME_DIR", runtime.as_os_str());
     set("MUSTER_TRACE", OsStr::new(&job.trace_id));
+    if job.spec.control == Control::Frames {
+        set("MUSTER_CONTROL_FD", OsStr::new(&CONTROL_FD.to_string()));
+    }
     if let Some(parent) = job.parent {
         set("MUSTER_PARENT", OsStr::new(parent.as_str()));
     }

@@ -88,6 +88,30 @@ pub enum Refused {
     Io(String),
 }
 
+impl Refused {
+    /// The last word of its D-Bus error name, for answers that go another way.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Refused::NoSuchWorker(_) => "NoSuchWorker",
+            Refused::Ambiguous { .. } => "Ambiguous",
+            Refused::NeedsRight(_) | Refused::NotAuthorised(_) => "AccessDenied",
+            Refused::CallerGone => "CallerGone",
+            Refused::BadSpec(_) | Refused::InvalidArgs(_) => "InvalidArgs",
+            Refused::StartFailed { .. } => "StartFailed",
+            Refused::Draining => "Draining",
+            Refused::ShuttingDown => "ShuttingDown",
+            Refused::TooMany(_) => "TooMany",
+            Refused::NameTaken { .. } => "NameTaken",
+            Refused::DiskFull(_) => "DiskFull",
+            Refused::WrongState { .. } => "WrongState",
+            Refused::NewerSchema(_) => "NewerSchema",
+            Refused::NotSupported(_) => "NotSupported",
+            Refused::Reloading => "Reloading",
+            Refused::Io(_) => "IOError",
+        }
+    }
+}
+
 fn list(ids: &[WorkerId]) -> String {
     ids.iter()
         .map(WorkerId::as_str)

@@ -16,6 +16,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
+use super::channel::to_hex;
 use super::handle::{Caller, Change, Reply, Right};
 use super::handover::{Handover, NodeState, TrackedState, VERSION};
 use super::helper::Helper;
@@ -246,6 +247,7 @@ impl Supervisor {
             && self.helpers.is_empty()
             && self.helpers_starting.is_empty()
             && self.hooks.is_empty()
+            && self.asked == 0
             && self.children.iter().all(|child| child.cancels.is_empty())
             && self.sweeps.is_quiet()
             && self.strangers.is_quiet()
@@ -282,8 +284,16 @@ impl Supervisor {
                         in_group: tracked.in_group,
                     })
                     .collect(),
-                channel: None,
-                half_frame: String::new(),
+                channel: child.channel.as_ref().map(|channel| channel.number()),
+                half_frame: half(child).map_or(String::new(), |half| to_hex(&half.bytes)),
+                skip: half(child).map_or(0, |half| half.skip),
+                unsent: child
+                    .channel
+                    .as_ref()
+                    .map_or(String::new(), |channel| to_hex(&channel.unsent())),
+                skipped: child.channel.as_ref().map_or(0, |channel| channel.skipped),
+                lost: child.lost.as_deref().map(str::to_owned),
+                says: child.says.to_string(),
             })
             .collect();
         Handover {
@@ -321,6 +331,7 @@ impl Supervisor {
                 continue;
             };
             fds.push(child.process.into_fd());
+            fds.extend(child.channel.map(|channel| channel.into_fd()));
             fds.extend(
                 child
                     .tracked
@@ -330,6 +341,10 @@ impl Supervisor {
         }
         Handed { handover, fds }
     }
+}
+
+fn half(child: &super::children::Child) -> Option<crate::control::codec::Half> {
+    child.channel.as_ref().map(|channel| channel.decoder.half())
 }
 
 async fn hear(said: OwnedFd) -> String {

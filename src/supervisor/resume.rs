@@ -3,8 +3,10 @@
 use std::io;
 
 use super::Supervisor;
+use super::channel::{from_hex, half_of};
 use super::children::{Child, Tracked};
 use super::handover::{Handover, NodeState};
+use super::socket::Socket;
 use super::step::Event;
 use super::timers::Key;
 use crate::sys::cgroup::Leaf;
@@ -21,13 +23,14 @@ impl Supervisor {
         self.counters.exits = handover.exits.into_iter().collect();
         self.started = handover.started;
         self.last_reap = handover.last_reap;
+        let max_frame = self.set.config.limits.max_frame.0;
         let mut ended = Vec::new();
         for state in handover.nodes {
             let node = state.node;
             let leader_ended = !state.machine.leader_runs();
             let deadline = state.deadline;
             let due = state.machine.due();
-            let (child, tracked) = child(state)?;
+            let (child, tracked) = child(state, max_frame)?;
             self.children.watch_leader(node, &child.process)?;
             self.children.insert(child);
             for tracked in tracked {
@@ -37,6 +40,7 @@ impl Supervisor {
                 self.deadlines.insert(node, deadline);
             }
             self.timers.set(Key::Node(node), due);
+            self.resume_channel(node, clock::now());
             if leader_ended {
                 ended.push(node);
             }
@@ -61,7 +65,7 @@ impl Supervisor {
     }
 }
 
-fn child(state: NodeState) -> io::Result<(Child, Vec<Tracked>)> {
+fn child(state: NodeState, max_frame: u64) -> io::Result<(Child, Vec<Tracked>)> {
     let process = ProcessRef::handed_over(state.process, take(state.pidfd)?);
     let mut tracked = Vec::with_capacity(state.tracked.len());
     for one in state.tracked {
@@ -71,6 +75,16 @@ fn child(state: NodeState) -> io::Result<(Child, Vec<Tracked>)> {
             in_group: one.in_group,
         });
     }
+    let channel = match state.channel {
+        Some(number) => Some(Box::new(Socket::resumed(
+            take(number)?,
+            max_frame,
+            half_of(&state.half_frame, state.skip)?,
+            from_hex(&state.unsent)?,
+            state.skipped,
+        ))),
+        None => None,
+    };
     let child = Child {
         node: state.node,
         id: state.worker,
@@ -90,6 +104,9 @@ fn child(state: NodeState) -> io::Result<(Child, Vec<Tracked>)> {
         processes: state.processes,
         unenforced: state.unenforced,
         waiters: Vec::new(),
+        channel,
+        lost: state.lost.map(Into::into),
+        says: state.says.into(),
     };
     Ok((child, tracked))
 }

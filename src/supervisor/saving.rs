@@ -7,8 +7,10 @@ use tokio::sync::oneshot;
 use super::Supervisor;
 use super::handle::{Change, Ended};
 use super::refused::Refused;
+use super::settle::Account;
 use super::step::SAVE_WAIT;
 use super::timers::Key;
+use crate::registry::Finished;
 use crate::registry::writer::Job;
 use crate::worker::{Now, Outcome, WorkerId};
 
@@ -71,8 +73,13 @@ impl Supervisor {
 
     /// A row has ended: its end becomes durable, then the world hears of it. A disk that takes
     /// over two seconds delays nobody further.
-    pub(super) fn settle(&mut self, id: WorkerId, waiters: Vec<Waiter>) {
+    pub(super) fn settle(&mut self, id: WorkerId, finished: Finished, waiters: Vec<Waiter>) {
         let saved = self.save(id);
+        let mut account = Account {
+            settled: self.registry.get(id).is_some_and(|row| row.settled),
+            ended: matches!(finished, Finished::Already(_)),
+        };
+        let first = self.unit_ended(id, &mut account);
         let Some(row) = self.registry.get(id) else {
             return;
         };
@@ -89,7 +96,9 @@ impl Supervisor {
         let changes = self.changes.clone();
         tokio::spawn(async move {
             let _ = tokio::time::timeout(SAVE_WAIT, saved).await;
-            let _ = changes.send(change);
+            if first {
+                let _ = changes.send(change);
+            }
             let _ = changes.send(Change::Changed(id));
             if let Some(view) = view {
                 for waiter in waiters {

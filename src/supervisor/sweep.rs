@@ -425,8 +425,8 @@ impl Supervisor {
             row.status = Status::Exited;
             row.how_known = Some(how);
         });
-        if finished.is_ok() {
-            self.settle(id, Vec::new());
+        if let Ok(finished) = finished {
+            self.settle(id, finished, Vec::new());
             if let Some(row) = self.registry.get(id) {
                 super::journal::found_dead(row, how);
             }

@@ -9,6 +9,8 @@ use crate::worker::{Mono, NodeId};
 pub enum Key {
     /// A worker's machine.
     Node(NodeId),
+    /// A worker whose channel has ended.
+    Channel(NodeId),
     /// A stop hook that takes too long.
     Hook(NodeId),
     /// Rows whose change may wait a moment.

@@ -25,11 +25,12 @@ impl Supervisor {
             node: child.map(|c| c.node),
             status: row.status,
             health: child.map(|c| self.health(c, now)),
-            status_text: String::new(),
+            status_text: child.map_or(String::new(), |c| c.says.to_string()),
             owner: row.owner,
             pid: row.process.filter(|_| child.is_some()).map(|p| p.pid.get()),
             parent: row.parent,
             depth: row.depth,
+            msg_depth: row.msg_depth,
             trace_id: row.trace_id.clone(),
             argv: row
                 .argv
@@ -63,6 +64,14 @@ impl Supervisor {
             note: row.note.clone(),
             cancelled: row.cancelled.clone(),
             settled: row.settled,
+            channel: child.and_then(|c| match (&c.channel, &c.lost) {
+                (Some(_), _) => Some("open".to_owned()),
+                (None, Some(why)) => Some(format!("lost: {why}")),
+                (None, None) => None,
+            }),
+            frames_skipped: child
+                .and_then(|c| c.channel.as_ref())
+                .map_or(0, |c| c.skipped),
             held: row.held,
             attended: false,
             adopted: row.adopted,
@@ -88,7 +97,7 @@ impl Supervisor {
             pong: None,
         };
         let seen = super::liveness::Seen {
-            ended: !child.machine.leader_runs(),
+            ended: !child.machine.leader_runs() || child.lost.is_some(),
             progress: child.started,
             pong: child.started,
             frozen: child.frozen,

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
 
 use super::cvt;
-pub use super::procfs::{Stat, environ_value, own_children, scan, stat};
+pub use super::procfs::{Stat, environ_value, groups_of, own_children, scan, stat};
 use crate::worker::{BootId, HowKnown, Pid, ProcessId};
 
 /// Is a recorded process still there? Unknown keeps the row and never signals.

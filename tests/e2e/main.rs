@@ -18,6 +18,7 @@ mod admission;
 mod bad_input;
 mod burst;
 mod collecting;
+mod control;
 mod daemon_death;
 mod endings;
 mod environment;

@@ -10,6 +10,7 @@ mod reap;
 mod reload;
 mod report;
 mod run;
+mod send;
 mod service;
 mod show;
 mod status;
@@ -34,6 +35,10 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
         Verb::Run(args) => Some(run::prepare(args)?),
         _ => None,
     };
+    let frame = match &verb {
+        Verb::Send(args) => send::frame(args)?,
+        _ => String::new(),
+    };
     let daemon = Rc::new(Daemon::connect(global).await?);
     match verb {
         Verb::List(args) => list::run(&daemon, &args, out).await,
@@ -47,6 +52,7 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
         Verb::Monitor(args) => monitor::run(&daemon, &args, out).await,
         Verb::Cancel(args) => cancel::run(&daemon, &args, out).await,
         Verb::Kill(args) => Ok(kill(&daemon, &args).await),
+        Verb::Send(args) => send::run(&daemon, &args, &frame).await,
         Verb::Freeze(args) => Ok(freeze(&daemon, &args, true).await),
         Verb::Thaw(args) => Ok(freeze(&daemon, &args, false).await),
         Verb::Wait(args) => wait::run(&daemon, &args, out).await,
