@@ -79,6 +79,8 @@ const PURE: &[&str] = &[
     "supervisor/step.rs",
     "supervisor/ladder.rs",
     "supervisor/liveness.rs",
+    "supervisor/life.rs",
+    "supervisor/restart.rs",
     "supervisor/admission.rs",
 ];
 

@@ -172,6 +172,11 @@ pub enum Verb {
     Forget(ForgetArgs),
     /// Bring back rows that were reaped or forgotten
     Restore(WorkersArgs),
+    /// Say something of the worker this runs in: tokens used, what it does, that a turn is done
+    ///
+    /// For an agent's own hooks. The worker is the one this program runs inside of, whatever the
+    /// environment says; outside of one it fails.
+    Report(ReportArgs),
     /// Show workers below who asked for them, with their processes
     Tree(TreeArgs),
     /// Take no new workers, end those there are, and wait until that is done
@@ -499,6 +504,30 @@ pub struct ForgetArgs {
     /// Workers
     #[arg(required = true, value_name = "WORKER")]
     pub workers: Vec<String>,
+}
+
+/// Arguments of `report`.
+#[derive(Debug, Clone, Default, Args)]
+#[group(required = true, multiple = true)]
+pub struct ReportArgs {
+    /// Tokens that went into the model since the last report
+    #[arg(long, value_name = "N")]
+    pub input: Option<u64>,
+    /// Tokens that came out of the model since the last report
+    #[arg(long, value_name = "N")]
+    pub output: Option<u64>,
+    /// The turn is done
+    #[arg(long, conflicts_with = "failed")]
+    pub turn_done: bool,
+    /// The work has failed, and why
+    #[arg(long, value_name = "TEXT")]
+    pub failed: Option<String>,
+    /// What it is doing, for `status`
+    #[arg(long, value_name = "TEXT")]
+    pub status: Option<String>,
+    /// It gets on
+    #[arg(long)]
+    pub progress: bool,
 }
 
 /// Arguments of `tree`.

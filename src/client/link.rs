@@ -39,6 +39,13 @@ pub struct Daemon {
     at_system_socket: Cell<bool>,
 }
 
+/// May a private daemon be started?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    IfNeeded,
+    Never,
+}
+
 /// Why a place gave no connection.
 enum Miss {
     /// Nobody is there.
@@ -53,7 +60,19 @@ impl Daemon {
     /// # Errors
     /// Code 7, with what was tried last.
     pub async fn connect(global: &Global) -> Result<Self, Failure> {
-        let (client, place) = connect_somewhere(global).await?;
+        Self::connect_or(global, Start::IfNeeded).await
+    }
+
+    /// Finds a daemon that runs, and starts none.
+    ///
+    /// # Errors
+    /// Code 7, with what was tried last.
+    pub async fn connect_running(global: &Global) -> Result<Self, Failure> {
+        Self::connect_or(global, Start::Never).await
+    }
+
+    async fn connect_or(global: &Global, start: Start) -> Result<Self, Failure> {
+        let (client, place) = connect_somewhere(global, start).await?;
         let client = client.interactive(!global.no_ask_password);
         let system = Path::new(find::SYSTEM_SOCKET);
         let at_system_socket = matches!(&place, Place::Socket { path, .. } if path == system);
@@ -94,14 +113,12 @@ impl Daemon {
                 }
                 // Where kernel or polkit are too old to tell who is at a socket, the bus can.
                 (CallError::Refused { code, .. }, _)
-                    if *code == errors::Code::AccessDenied && self.go_to_the_bus().await =>
+                    if code.is_denied() && self.go_to_the_bus().await =>
                 {
                     continue;
                 }
                 // A denial may have been for want of somebody to ask for the password.
-                (CallError::Refused { code, .. }, _)
-                    if *code == errors::Code::AccessDenied && self.can_ask_now() =>
-                {
+                (CallError::Refused { code, .. }, _) if code.is_denied() && self.can_ask_now() => {
                     continue;
                 }
                 (CallError::Unreachable(_), Some(_)) => {
@@ -156,13 +173,16 @@ pub fn failure(error: CallError, asking: Asking) -> Failure {
 }
 
 async fn connect(global: &Global) -> Result<Client, Failure> {
-    let (client, _) = connect_somewhere(global).await?;
+    let (client, _) = connect_somewhere(global, Start::IfNeeded).await?;
     Ok(client.interactive(!global.no_ask_password))
 }
 
-async fn connect_somewhere(global: &Global) -> Result<(Client, Place), Failure> {
+async fn connect_somewhere(global: &Global, start: Start) -> Result<(Client, Place), Failure> {
     let mut last = String::from("no daemon was looked for");
     for Step { place, or_next } in find::plan(global, &Real)? {
+        if start == Start::Never && matches!(place, Place::Start(_)) {
+            continue;
+        }
         match try_place(&place, global.quiet).await {
             Ok(client) => return Ok((client, place)),
             Err(Miss::Nobody(why)) if or_next => last = why,

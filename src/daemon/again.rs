@@ -7,7 +7,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::{Options, load_config};
+use super::dirs::directories;
+use super::load_config;
+use super::options::Options;
 use crate::error::{Fault, exit};
 use crate::registry::store::Store;
 use crate::supervisor::handover::{Handover, PeerState};
@@ -69,7 +71,7 @@ pub(super) fn trial(options: &Options, number: i32) -> ExitCode {
 fn try_trial(options: &Options, number: i32) -> Result<(), Fault> {
     let handover = read(number)?;
     load_config(options)?;
-    let (state_dir, _) = super::directories(options)?;
+    let (state_dir, _) = directories(options)?;
     let rows = Store::check(&state_dir)?;
     tracing::debug!(
         rows,
@@ -85,6 +87,12 @@ pub(super) fn read(number: i32) -> Result<Handover, Fault> {
         .and_then(read_all)
         .map_err(|e| Fault::Other(format!("cannot read the hand-over: {e}")))?;
     Handover::decode(&bytes).map_err(|e| Fault::Other(e.to_string()))
+}
+
+/// A descriptor of the image before, owned from now on.
+pub(super) fn taken(number: i32) -> Result<OwnedFd, Fault> {
+    reexec::take(number)
+        .map_err(|e| Fault::Other(format!("descriptor {number} of the image before: {e}")))
 }
 
 /// Adds what the daemon itself holds to what the supervisor handed over.

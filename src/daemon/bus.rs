@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Options;
+use super::options::Options;
 use crate::dbus::{BusError, Server, bus};
 use crate::error::Fault;
 use crate::places::{self, Real};

@@ -4,7 +4,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::{Options, is_user};
+use super::options::Options;
 use crate::error::Fault;
 use crate::places::{self, Real};
 use crate::sys::privilege::Privileges;
@@ -17,7 +17,7 @@ const SYSTEM_RUNTIME: &str = "/run/musterd";
 
 /// State and runtime directory: as told, else as the specification says.
 pub(super) fn directories(options: &Options) -> Result<(PathBuf, PathBuf), Fault> {
-    if !is_user(options) {
+    if !options.is_user() {
         let state = options
             .state_dir
             .clone()

@@ -39,8 +39,26 @@ pub enum Subject {
     },
 }
 
-/// Yes, or why not, in words for the caller; the words may be empty.
-pub type Answer = Result<(), String>;
+/// Why not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct No {
+    /// In words for the caller; may be empty.
+    pub why: String,
+    /// It would be a yes once a person has typed a password, which the question did not allow.
+    pub needs_a_person: bool,
+}
+
+impl From<String> for No {
+    fn from(why: String) -> Self {
+        Self {
+            why,
+            needs_a_person: false,
+        }
+    }
+}
+
+/// Yes, or why not.
+pub type Answer = Result<(), No>;
 
 /// Grants rights (section 15). An error in a check means no.
 pub trait Authority: Send + Sync + std::fmt::Debug {
@@ -64,7 +82,7 @@ impl Authority for NoPolkit {
         _: Right,
         _: bool,
     ) -> Pin<Box<dyn Future<Output = Answer> + Send + 'a>> {
-        Box::pin(std::future::ready(Err(String::new())))
+        Box::pin(std::future::ready(Err(No::default())))
     }
 }
 

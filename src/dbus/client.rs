@@ -17,10 +17,12 @@ use super::convert;
 use super::errors::Code;
 use super::log_control::{LOG_CONTROL, LOG_OBJECT};
 use super::replies::{Dict, event, find, get, id_of, listed, reaped_row};
+use super::report::facts_to_dict;
 use super::{BUS_NAME, MANAGER, OBJECT, WORKER, spec};
 use crate::supervisor::handle::{
     CancelOptions, DrainOptions, ListFilter, ReapOptions, Stdio, Whom,
 };
+use crate::supervisor::report::Facts;
 use crate::worker::Spec;
 
 pub use super::replies::{Cancelled, Event, Listed, Reaped, ReapedRow, Service, Spawned, Waited};
@@ -238,6 +240,11 @@ impl Client {
     pub async fn status(&self, worker: &str) -> Result<serde_json::Value, CallError> {
         let text: String = self.manager("Status", &(worker,)).await?;
         serde_json::from_str(&text).map_err(|e| CallError::BadReply(format!("Status: {e}")))
+    }
+
+    /// Reports of the worker that this process sits in.
+    pub async fn report(&self, facts: &Facts) -> Result<(), CallError> {
+        self.manager("Report", &(facts_to_dict(facts),)).await
     }
 
     /// Begins a ladder; returns when it has begun and is on disk.

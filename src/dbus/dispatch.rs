@@ -4,7 +4,7 @@
 use zbus::Message;
 use zbus::message::Header;
 
-use super::auth::{Answer, Credentials, Subject};
+use super::auth::{Answer, Credentials, No, Subject};
 use super::contract::{
     INTROSPECTABLE_INTERFACE, Interface, LOG_CONTROL_INTERFACE, MANAGER_INTERFACE, PEER_INTERFACE,
     PROPERTIES_INTERFACE, WORKER_INTERFACE,
@@ -139,7 +139,7 @@ impl Call<'_> {
                 Err(Refused::NeedsRight(right)) if !rights.contains(&right) => {
                     self.grant(right, self.may_interact())
                         .await
-                        .map_err(|why| Failure::no_right(right, &why))?;
+                        .map_err(|no| Failure::no_right(right, &no))?;
                     rights.push(right);
                 }
                 answer => return answer.map_err(Failure::from),
@@ -159,7 +159,7 @@ impl Call<'_> {
                 if self.grant(Right::ManageAll, false).await.is_err() {
                     self.grant(right, false)
                         .await
-                        .map_err(|why| Failure::no_right(right, &why))?;
+                        .map_err(|no| Failure::no_right(right, &No::from(no.why)))?;
                     granted = vec![right];
                 }
                 let answer = ask(self.who.caller(granted)).await;

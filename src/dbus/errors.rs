@@ -1,5 +1,6 @@
 //! Error names on the bus: from a [`Refused`] to a name, and on the client's side back.
 
+use super::auth::No;
 use crate::supervisor::handle::Right;
 use crate::supervisor::refused::Refused;
 
@@ -23,6 +24,11 @@ macro_rules! codes {
                     $(Code::$variant => $name,)*
                     Code::Other => "org.freedesktop.DBus.Error.Failed",
                 }
+            }
+
+            /// For want of a right.
+            pub fn is_denied(self) -> bool {
+                matches!(self, Code::AccessDenied | Code::NeedsAPerson)
             }
 
             /// The code of a D-Bus error name.
@@ -67,6 +73,8 @@ codes! {
     Io = "org.freedesktop.DBus.Error.IOError",
     /// Not authorised.
     AccessDenied = "org.freedesktop.DBus.Error.AccessDenied",
+    /// Not without a password, and the call does not let a person be asked for one.
+    NeedsAPerson = "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired",
     /// An argument or a key is unusable.
     InvalidArgs = "org.freedesktop.DBus.Error.InvalidArgs",
     /// No such object.
@@ -107,11 +115,14 @@ impl Failure {
     }
 
     /// A right that was not granted, and what the authority said to it.
-    pub fn no_right(right: Right, why: &str) -> Self {
+    pub fn no_right(right: Right, no: &No) -> Self {
         let mut failure = Self::from(Refused::NeedsRight(right));
-        if !why.is_empty() {
+        if no.needs_a_person {
+            failure.code = Code::NeedsAPerson;
+        }
+        if !no.why.is_empty() {
             failure.message.push_str(": ");
-            failure.message.push_str(why);
+            failure.message.push_str(&no.why);
         }
         failure
     }
@@ -120,7 +131,7 @@ impl Failure {
 impl From<Refused> for Failure {
     fn from(refused: Refused) -> Self {
         let code = match &refused {
-            Refused::NoSuchWorker(_) => Code::NoSuchWorker,
+            Refused::NoSuchWorker(_) | Refused::NotInside => Code::NoSuchWorker,
             Refused::Ambiguous { .. } => Code::Ambiguous,
             Refused::NeedsRight(_) | Refused::NotAuthorised(_) => Code::AccessDenied,
             Refused::CallerGone => Code::CallerGone,

@@ -39,6 +39,7 @@ pub async fn answer(call: &Call<'_>, member: &str) -> Result<Message, Failure> {
         }
         "Freeze" => freeze(call, "Freeze", true).await,
         "Thaw" => freeze(call, "Thaw", false).await,
+        "Report" => super::report::report(call).await,
         "Reap" => reap(call).await,
         "Hold" => hold(call).await,
         "Forget" => forget(call).await,
@@ -110,7 +111,7 @@ async fn list_workers(call: &Call<'_>) -> Result<Message, Failure> {
 pub async fn rows(call: &Call<'_>, mut filter: ListFilter) -> Result<Vec<WorkerView>, Failure> {
     let ask = |caller| call.handle().list(caller, filter.clone());
     match call.ask_to_see(ask).await {
-        Err(failure) if failure.code == Code::AccessDenied => {}
+        Err(failure) if failure.code.is_denied() => {}
         answer => return answer,
     }
     let own = call.who.uid;

@@ -20,6 +20,7 @@ mod peer;
 pub mod polkit;
 mod properties;
 mod replies;
+pub mod report;
 mod signals;
 mod socket;
 pub mod spec;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use zbus::{Connection, Fd, Variant};
 
-use super::auth::{Answer, Authority, Subject};
+use super::auth::{Answer, Authority, No, Subject};
 use super::errors::action;
 use crate::supervisor::handle::Right;
 
@@ -78,7 +78,13 @@ impl Polkit {
         }
     }
 
-    async fn ask(&self, subject: &Subject, right: Right, interactive: bool) -> Answer {
+    /// What polkit says, or why there is no answer of it.
+    async fn ask(
+        &self,
+        subject: &Subject,
+        right: Right,
+        interactive: bool,
+    ) -> Result<Answer, String> {
         let limit = if interactive {
             self.patience.person
         } else {
@@ -112,7 +118,7 @@ impl Polkit {
                 .body()
                 .deserialize::<Reply>()
                 .map_err(|e| format!("polkit's answer is not understood: {e}"))?;
-            verdict(authorised, challenge, interactive)
+            Ok(verdict(authorised, challenge, interactive))
         };
         if let Ok(answer) = tokio::time::timeout(limit, asking).await {
             return answer;
@@ -192,10 +198,15 @@ fn verdict(authorised: bool, challenge: bool, interactive: bool) -> Answer {
     match (authorised, challenge) {
         (true, _) => Ok(()),
         (false, true) if interactive => {
-            Err("it asks for a password, and nobody was there to type one".to_owned())
+            Err("it asks for a password, and nobody was there to type one"
+                .to_owned()
+                .into())
         }
-        (false, true) => Err("it asks for a password, and the call does not allow that".to_owned()),
-        (false, false) => Err(String::new()),
+        (false, true) => Err(No {
+            why: "it asks for a password, and the call does not allow that".to_owned(),
+            needs_a_person: true,
+        }),
+        (false, false) => Err(No::default()),
     }
 }
 
@@ -222,13 +233,13 @@ impl Authority for Polkit {
         interactive: bool,
     ) -> Pin<Box<dyn Future<Output = Answer> + Send + 'a>> {
         Box::pin(async move {
-            let answer = self.ask(subject, right, interactive).await;
-            match (&answer, subject) {
-                (Err(why), Subject::Peer { .. }) if !why.is_empty() => Err(format!(
+            match (self.ask(subject, right, interactive).await, subject) {
+                (Ok(answer), _) => answer,
+                (Err(why), Subject::Peer { .. }) => Err(No::from(format!(
                     "{why}; over the socket this needs Linux 6.5 and polkit 124, over the bus \
                      neither: musterctl --system"
-                )),
-                _ => answer,
+                ))),
+                (Err(why), Subject::Bus { .. }) => Err(No::from(why)),
             }
         })
     }

@@ -5,11 +5,12 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::admission::{Caps, Load, admit};
+use super::again::Recipe;
 use super::children::Child;
 use super::fault::StartFault;
 use super::handle::{Caller, Change, Reply, Right, Spawned, Stdio};
 use super::ladder::Plan;
-use super::prepare::{Prepared, prepare};
+use super::prepare::{Job, Prepared, prepare};
 use super::refused::Refused;
 use super::saving::Waiter;
 use super::step::{Event, Machine, SAVE_WAIT};
@@ -34,7 +35,8 @@ pub(super) struct StartResult {
     node: NodeId,
     outcome: Result<(Started, Prepared), StartFault>,
     saved: oneshot::Receiver<std::io::Result<()>>,
-    reply: Reply<Spawned>,
+    /// `None` for a generation after the first: nobody asked for it at this moment.
+    reply: Option<Reply<Spawned>>,
 }
 
 impl Supervisor {
@@ -53,7 +55,9 @@ impl Supervisor {
         reply: Reply<Spawned>,
     ) {
         let now = clock::now();
-        let row = match self.take(&by, parent, &spec, now) {
+        let taken =
+            Self::check_restart(&spec, &io).and_then(|()| self.take(&by, parent, &spec, now));
+        let row = match taken {
             Ok(row) => row,
             Err(refused) => {
                 let _ = reply.send(Err(refused));
@@ -61,21 +65,40 @@ impl Supervisor {
             }
         };
         let id = row.id;
-        let job = self.preparation(&row, spec, io, &by);
-        let node = self.children.next_node();
+        let groups = if row.owner.uid == by.uid {
+            by.groups
+        } else {
+            Vec::new()
+        };
+        let again = (spec.restart != RestartPolicy::No).then(|| Recipe::new(&spec, &groups));
+        let job = self.preparation(&row, spec, io, groups);
         if self.registry.insert(row, None).is_err() {
             let _ = reply.send(Err(Refused::Io(format!("the id {id} is taken; ask again"))));
             return;
         }
+        if let Some(recipe) = again {
+            self.remember(id, recipe);
+        }
         let saved = self.save(id);
-        self.starting.insert(
-            id,
-            Starting {
-                node,
-                cancel: None,
-                waiters: Vec::new(),
-            },
-        );
+        self.launch(id, job, Vec::new(), saved, Some(reply));
+    }
+
+    /// Prepares and forks off the loop; [`Supervisor::start_ended`] hears of it.
+    pub(super) fn launch(
+        &mut self,
+        id: WorkerId,
+        job: Job,
+        waiters: Vec<Waiter>,
+        saved: oneshot::Receiver<std::io::Result<()>>,
+        reply: Option<Reply<Spawned>>,
+    ) {
+        let node = self.children.next_node();
+        let starting = Starting {
+            node,
+            cancel: None,
+            waiters,
+        };
+        self.starting.insert(id, starting);
         let forker = self.forker.clone();
         self.spawn_inner(async move {
             let outcome = match prepare(job).await {
@@ -129,7 +152,7 @@ impl Supervisor {
                 Health::Ok => None,
                 Health::Degraded(why) => Some(why.clone()),
             },
-            workers: count(self.children.len() + self.starting.len()),
+            workers: count(self.children.len() + self.starting.len() + self.again.pending()),
             workers_of_owner: u32::try_from(of_owner.active).unwrap_or(u32::MAX),
             rows_of_owner: u32::try_from(of_owner.rows).unwrap_or(u32::MAX),
             depth,
@@ -173,10 +196,10 @@ impl Supervisor {
             Kind::Think { extra, .. } => extra.len(),
             _ => 0,
         };
-        let payload = spec.payload.as_ref().map_or(0, String::len);
-        if count(payload) > 0 && (payload + extra + FRAME_ROOM) as u64 > max {
+        let size = spec.payload.as_ref().map_or(0, String::len) + extra;
+        if spec.control == Control::Frames && (size + FRAME_ROOM) as u64 > max {
             return Err(Refused::InvalidArgs(format!(
-                "payload: its {payload} bytes do not fit a frame of {max} bytes \
+                "payload: {size} bytes with the kind's fields do not fit a frame of {max} bytes \
                  (limits.max_frame); pass a path instead"
             )));
         }
@@ -262,6 +285,7 @@ impl Supervisor {
         if let Some(force) = cancel {
             self.on_event(node, Event::Cancel { force });
         }
+        let Some(reply) = reply else { return };
         tokio::spawn(async move {
             let durable = matches!(tokio::time::timeout(SAVE_WAIT, saved).await, Ok(Ok(Ok(()))));
             let _ = reply.send(answer.map(|unenforced| Spawned {
@@ -324,9 +348,13 @@ impl Supervisor {
         if let Some(deadline) = deadline {
             self.deadlines.insert(node, deadline);
         }
+        self.watch_life(node);
         self.timers.set(super::timers::Key::Idle, None);
-        let _ = self.changes.send(Change::New(id));
         if let Some(row) = self.registry.get(id) {
+            let _ = self.changes.send(match row.restarts {
+                0 => Change::New(id),
+                _ => Change::Changed(id),
+            });
             super::journal::worker_started(row);
         }
         Ok(prepared.unenforced)
@@ -354,13 +382,15 @@ impl Supervisor {
             events: None,
             tracked: Vec::new(),
             machine: Machine::new(self.plan(row), row.leftovers_policy),
-            deadline: row
-                .timeouts
-                .deadline
+            deadline: self
+                .deadline_told(row)
                 .map(|told| liveness::deadline(now.boot, told, slack)),
             started: now.mono,
             waiting: leaf.is_none().then(Vec::new),
             leaf,
+            life: self.life(row, now),
+            lost: None,
+            attended: 0,
             frozen: false,
             processes: 0,
             unenforced: prepared.unenforced.clone(),
@@ -368,7 +398,6 @@ impl Supervisor {
             cancels: Vec::new(),
             durable: false,
             channel: None,
-            lost: None,
             says: Box::default(),
             process: started.process,
         }
@@ -385,23 +414,27 @@ impl Supervisor {
         if let Some(leaf) = fault.leaf {
             self.remove_leaf(leaf, 0, now);
         }
-        let ended = self.registry.finish(id, |row| {
+        let first = self.registry.get(id).is_none_or(|row| row.restarts == 0);
+        if first {
+            // The caller is told and may ask again; a policy is for what has run.
+            self.again.stop(id);
+        }
+        let last = self.end_generation(id, Duration::ZERO, waiters, now, |row| {
             row.status = Status::Exited;
             row.outcome = Some(Outcome::Crashed);
             row.how_known = Some(HowKnown::StartFailed);
             row.exited = Some(now.wall);
             row.note = Some(sentence.clone());
         });
-        if let Ok(ended) = ended {
-            *self.counters.exits.entry(Outcome::Crashed).or_default() += 1;
+        *self.counters.exits.entry(Outcome::Crashed).or_default() += 1;
+        if first {
             let _ = self.changes.send(Change::New(id));
-            self.settle(id, ended, waiters);
         }
-        self.schedule_sweep(now);
-        self.activity.reset(now.mono);
-        self.look_for_idleness(now);
         if let Some(row) = self.registry.get(id) {
             super::journal::start_failed(row, &sentence);
+        }
+        if let Some(waiters) = last {
+            self.settle_for_good(id, waiters, now);
         }
         Refused::StartFailed {
             id,
@@ -442,12 +475,7 @@ fn given_up(started: &Started, prepared: Prepared, error: &std::io::Error) -> St
 fn not_yet(spec: &Spec) -> Result<(), Refused> {
     let asked = [
         ("control", spec.control == Control::Notify),
-        ("restart", spec.restart != RestartPolicy::No),
         ("tty", spec.tty),
-        ("tokens-max", spec.limits.tokens_max.is_some()),
-        ("idle-timeout-usec", spec.timeouts.idle.is_some()),
-        ("progress-timeout-usec", spec.timeouts.progress.is_some()),
-        ("pong-timeout-usec", spec.timeouts.pong.is_some()),
     ];
     match asked.iter().find(|(_, asked)| *asked) {
         Some((key, _)) => Err(Refused::NotSupported(format!("{key} (in this release)"))),

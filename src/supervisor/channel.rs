@@ -9,11 +9,11 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 use super::Supervisor;
+use super::life::Promise;
 use super::prepare::OwnEnd;
 use super::settling::Terminal;
 use super::socket::{Read, Socket};
 use super::step::Event;
-use super::timers::Key;
 use crate::control::codec::{Half, Piece};
 use crate::control::frame::{Down, Heard, Limits, Spawn, Up};
 use crate::sys::clock;
@@ -25,16 +25,12 @@ const SLICE: usize = 8 * 1024;
 /// Bytes that a leader left unread and that are handled together with its end; more of them
 /// take turns like everybody's.
 const SLICE_AT_END: usize = 32 * 1024;
-/// An ended channel is no loss if the leader ends so soon after it: it closes its descriptors
-/// a moment before it ends.
-const LOST_WAIT: Duration = Duration::from_secs(1);
 
 /// What is kept of the reason, bytes: it may quote what the worker wrote.
 const WHY_MAX: usize = 256;
 
 impl Supervisor {
     /// Asks a worker for a `pong`. `false`: it has no channel.
-    #[allow(dead_code, reason = "the detectors call it")]
     pub(super) fn ping(&mut self, node: NodeId, seq: u64) -> bool {
         self.tell(node, &Down::Ping { seq })
     }
@@ -70,7 +66,7 @@ impl Supervisor {
             // Gone: what it had written before is still to be read, and the end comes after it.
             Err(super::socket::Unsent::Io(_)) => false,
             Err(why @ super::socket::Unsent::Full(_)) => {
-                self.end_channel(node, &why.to_string(), true, clock::now());
+                self.end_channel(node, &why.to_string(), clock::now());
                 false
             }
         }
@@ -86,7 +82,7 @@ impl Supervisor {
         let Some(child) = self.children.get_mut(node) else {
             return;
         };
-        let id = child.id;
+        let (id, promise) = (child.id, child.life.promise);
         child.channel = Some(Box::new(Socket::new(end.fd, max_frame)));
         let Some(row) = self.registry.get(id) else {
             return;
@@ -94,7 +90,7 @@ impl Supervisor {
         let payload = end
             .payload
             .and_then(|text| RawValue::from_string(text).ok());
-        let limits = self.told_limits(row);
+        let limits = self.told_limits(row, promise);
         let spawn = spawn_frame(row, node, payload.as_deref(), limits).encode();
         self.children.watch_channel(node);
         if let Some(frame) = spawn {
@@ -102,14 +98,14 @@ impl Supervisor {
         }
     }
 
-    fn told_limits(&self, row: &Row) -> Limits {
+    fn told_limits(&self, row: &Row, promise: Promise) -> Limits {
         let usec = |length: Duration| u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
         let plan = self.plan(row);
         Limits {
-            deadline_usec: row.timeouts.deadline.map(usec),
-            idle_timeout_usec: row.timeouts.idle.map(usec),
-            progress_timeout_usec: row.timeouts.progress.map(usec),
-            pong_timeout_usec: row.timeouts.pong.map(usec),
+            deadline_usec: self.deadline_told(row).map(usec),
+            idle_timeout_usec: promise.idle.map(usec),
+            progress_timeout_usec: Some(usec(promise.progress)),
+            pong_timeout_usec: promise.pong.map(usec),
             grace_usec: Some(usec(plan.grace)),
             tokens_max: row.limits.tokens_max,
             memory_max: row.limits.memory_max,
@@ -180,11 +176,11 @@ impl Supervisor {
                     } else {
                         "it ended within a frame"
                     };
-                    self.end_channel(node, why, false, now);
+                    self.end_channel(node, why, now);
                     break;
                 }
                 Err(error) => {
-                    self.end_channel(node, &format!("it cannot be read: {error}"), true, now);
+                    self.end_channel(node, &format!("it cannot be read: {error}"), now);
                     break;
                 }
             }
@@ -239,9 +235,9 @@ impl Supervisor {
                         self.heard(node, up, now);
                     }
                     Ok(Heard::Unknown | Heard::Malformed(_)) => socket.skipped += 1,
-                    Err(why) => return self.end_channel(node, &why.to_string(), true, now),
+                    Err(why) => return self.end_channel(node, &why.to_string(), now),
                 },
-                Err(why) => return self.end_channel(node, &why.to_string(), true, now),
+                Err(why) => return self.end_channel(node, &why.to_string(), now),
             }
         }
     }
@@ -269,73 +265,22 @@ impl Supervisor {
         }
     }
 
-    /// No channel any more. With `at_once` it was us who gave it up.
-    fn end_channel(&mut self, node: NodeId, why: &str, at_once: bool, now: Now) {
+    /// No channel any more. What follows for a worker that lives on is up to its signs of life.
+    fn end_channel(&mut self, node: NodeId, why: &str, now: Now) {
         let Some(child) = self.children.get_mut(node) else {
             return;
         };
         let Some(socket) = child.channel.as_deref() else {
             return;
         };
-        let (id, owed) = (child.id, socket.owed);
-        let runs = child.machine.leader_runs() && owed.is_none();
+        let owed = socket.owed;
+        child.machine.channel_ended();
+        let runs = child.machine.leader_runs();
         self.children.close_channel(node);
-        let Some(child) = self.children.get_mut(node) else {
-            return;
-        };
-        if runs {
-            child.lost = Some(clip(why, WHY_MAX).into());
-            child.machine.channel_ended();
-            let wait = if at_once {
-                Duration::ZERO
-            } else {
-                self.closing_wait(id)
-            };
-            self.timers
-                .set(Key::Channel(node), Some(now.mono.plus(wait)));
-        }
-        if let Some((_, exit)) = owed {
-            self.on_event(node, Event::LeaderExited(exit));
-        }
-    }
-
-    /// One that has said how its work came out may take its time to leave.
-    fn closing_wait(&self, id: crate::worker::WorkerId) -> Duration {
-        match self.registry.get(id) {
-            Some(row) if row.settled => self.plan(row).grace.max(LOST_WAIT),
-            _ => LOST_WAIT,
-        }
-    }
-
-    /// The channel has gone and the worker has not: it is ended, with that reason in its row.
-    pub(super) fn channel_lost(&mut self, node: NodeId) {
-        let Some(child) = self.children.get(node) else {
-            return;
-        };
-        let ended = crate::sys::wait::peek(std::os::fd::AsFd::as_fd(&child.process));
-        if child.machine.is_stopping() || matches!(ended, Ok(Some(_))) {
-            return;
-        }
-        if let Some(why) = &child.lost {
-            let reason = format!("control channel lost: {why}");
-            tracing::warn!(
-                MUSTER_WORKER = child.id.as_str(),
-                "worker {}: {reason}",
-                child.id
-            );
-            self.cancel_node(node, self.set.me.uid, &reason, false);
-        }
-    }
-
-    /// Watches what the image before had lost already.
-    pub(super) fn resume_channel(&mut self, node: NodeId, now: Now) {
-        self.children.watch_channel(node);
-        if let Some(child) = self.children.get(node)
-            && child.lost.is_some()
-            && child.machine.leader_runs()
-        {
-            let due = now.mono.plus(self.closing_wait(child.id));
-            self.timers.set(Key::Channel(node), Some(due));
+        match owed {
+            Some((_, exit)) => self.on_event(node, Event::LeaderExited(exit)),
+            None if runs => self.channel_lost(node, &clip(why, WHY_MAX), now),
+            None => {}
         }
     }
 }

@@ -64,6 +64,12 @@ pub struct Child {
     pub deadline: Option<Boot>,
     /// When its program was executed.
     pub started: Mono,
+    /// Signs of its life.
+    pub life: super::life::Life,
+    /// Why its channel was lost, until a ladder says so.
+    pub lost: Option<Box<str>>,
+    /// Terminals of people that are on it.
+    pub attended: u32,
     /// Frozen by us.
     pub frozen: bool,
     /// Where there is no leaf: rungs that wait for the first look at its processes, which must
@@ -81,8 +87,6 @@ pub struct Child {
     pub durable: bool,
     /// Its control channel, while there is one.
     pub channel: Option<Box<Socket>>,
-    /// Why it has no channel any more.
-    pub lost: Option<Box<str>>,
     /// What it says it is doing.
     pub says: Box<str>,
 }

@@ -9,7 +9,6 @@ use super::members::{kill_all, leftovers, members, report, signal_rest, thaw};
 use super::step::{Effect, Event};
 use super::timers::Key;
 use super::{Inner, Supervisor};
-use crate::registry::Finished;
 use crate::sys::cgroup::{Leaf, Removed};
 use crate::sys::process::signal_group;
 use crate::sys::{clock, wait};
@@ -70,14 +69,7 @@ impl Supervisor {
     /// Hard deadlines that have passed, on the clock that goes on in suspend.
     pub(super) fn handle_deadlines(&mut self, now: Now) {
         while let Some(node) = self.deadlines.pop(now.boot) {
-            if self
-                .children
-                .get(node)
-                .is_some_and(|child| !child.machine.is_stopping())
-            {
-                let by = self.set.me.uid;
-                self.cancel_node(node, by, "deadline exceeded", false);
-            }
+            self.end_by_itself(node, "deadline exceeded");
         }
     }
 
@@ -112,6 +104,9 @@ impl Supervisor {
         let stopping = child.machine.is_stopping();
         let saving = child.machine.is_saving();
         self.timers.set(Key::Node(node), due);
+        if stopping {
+            self.timers.set(Key::Life(node), None);
+        }
         if stopping
             && self
                 .registry
@@ -134,6 +129,7 @@ impl Supervisor {
             return;
         };
         let (id, leader_runs) = (child.id, child.machine.leader_runs());
+        self.again.stop(id);
         let now = clock::now();
         let _ = self.registry.update(id, |row| {
             row.status = Status::Stopping;
@@ -158,6 +154,7 @@ impl Supervisor {
             return false;
         };
         starting.cancel = Some(starting.cancel.unwrap_or(false) || force);
+        self.again.stop(id);
         let cancellation = Cancellation::new(by, reason, clock::now().wall);
         let _ = self.registry.update(id, |row| {
             row.cancelled.get_or_insert(cancellation);
@@ -320,9 +317,9 @@ impl Supervisor {
         let Some(mut child) = self.children.remove(node) else {
             return;
         };
-        self.timers.set(Key::Channel(node), None);
         self.journal_stream_ended(node);
         self.timers.set(Key::Node(node), None);
+        self.timers.set(Key::Life(node), None);
         self.deadlines.remove(node);
         let exit = wait::reap(std::os::fd::AsFd::as_fd(&child.process))
             .ok()
@@ -335,9 +332,9 @@ impl Supervisor {
             .ladder_began()
             .map(|began| ended.mono.since(began));
         let (rung, processes) = (child.machine.rung(), child.processes);
-        let mut runtime_dir = None;
-        let mut owner = self.set.me;
-        let finished = self.registry.finish(child.id, |row| {
+        let lived = ended.mono.since(child.started);
+        let waiters = std::mem::take(&mut child.waiters);
+        let last = self.end_generation(child.id, lived, waiters, now, |row| {
             row.status = Status::Exited;
             row.outcome = Some(outcome);
             row.how_known = Some(HowKnown::Waited);
@@ -347,17 +344,9 @@ impl Supervisor {
             row.rung = Some(rung);
             row.took = took;
             row.processes = processes;
-            runtime_dir = row.runtime_dir.take();
-            owner = row.owner;
         });
-        if let Err(error) = &finished {
-            tracing::error!(%error, "cannot settle a row");
-        }
         if let Some(leaf) = child.leaf.take() {
             self.remove_leaf(leaf, 0, now);
-        }
-        if let Some(dir) = runtime_dir {
-            self.remove_runtime_dir(owner, dir);
         }
         *self.counters.exits.entry(outcome).or_default() += 1;
         for (reply, answer) in std::mem::take(&mut child.cancels) {
@@ -367,14 +356,15 @@ impl Supervisor {
                 ..answer
             }));
         }
-        let finished = finished.unwrap_or(Finished::Already(0));
-        self.settle(child.id, finished, std::mem::take(&mut child.waiters));
         if let Some(row) = self.registry.get(child.id) {
             super::journal::worker_exited(row);
+            if let Some(due) = self.again.due(child.id) {
+                super::journal::worker_restarts(row, due.since(now.mono));
+            }
         }
-        self.activity.reset(now.mono);
-        self.schedule_sweep(now);
-        self.look_for_idleness(now);
+        if let Some(waiters) = last {
+            self.settle_for_good(child.id, waiters, now);
+        }
     }
 
     pub(super) fn remove_leaf(&mut self, leaf: Leaf, tries: u32, now: Now) {

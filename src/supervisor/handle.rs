@@ -12,6 +12,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use super::outside::Outsider;
 use super::refused::Refused;
+use super::report::Facts;
 use crate::gc::report::Report;
 use crate::worker::{
     Cancellation, Exit, Health, HowKnown, Kind, Leftovers, Limits, Mono, NodeId, Outcome, Owner,
@@ -188,6 +189,21 @@ pub struct Usage {
     pub tasks: Option<u64>,
 }
 
+/// The signs of life that `health` rests on. Lengths in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Liveness {
+    /// Last progress seen, wall clock.
+    pub last_progress: Timestamp,
+    /// Last pong seen, wall clock; `None` if it promised no heartbeat.
+    pub last_pong: Option<Timestamp>,
+    /// How old the last progress may be.
+    pub progress_timeout_usec: u64,
+    /// How old the last pong may be.
+    pub pong_timeout_usec: Option<u64>,
+    /// Ended when settled and quiet for so long.
+    pub idle_timeout_usec: Option<u64>,
+}
+
 /// A row as the caller may see it. Serialised, it is the JSON of `Status` and `show --json`:
 /// snake_case keys, times in microseconds since the epoch, lengths in microseconds, sizes in
 /// bytes, `null` for unset; keys are only ever added.
@@ -207,6 +223,8 @@ pub struct WorkerView {
     pub status: Status,
     /// Health while it lives.
     pub health: Option<Health>,
+    /// Signs of life, while it lives.
+    pub liveness: Option<Liveness>,
     /// STATUS= of the worker.
     pub status_text: String,
     /// Whom it belongs to.
@@ -277,6 +295,8 @@ pub struct WorkerView {
     pub tokens: Tokens,
     /// Generations after the first.
     pub restarts: u32,
+    /// The next generation begins then, wall clock.
+    pub restart_at: Option<Timestamp>,
     /// Reservation its end releases.
     pub reservation: Option<u64>,
     /// What the leader left running.
@@ -429,6 +449,8 @@ pub enum Command {
     Drain(Caller, String, DrainOptions, Reply<()>),
     Resume(Caller, Reply<()>),
     Reload(Caller, Reply<u64>),
+    Inside(Caller, Reply<WorkerId>),
+    Report(WorkerId, Facts, Reply<()>),
     BusQuiet,
 }
 
@@ -524,7 +546,10 @@ impl Handle {
         self.changes.subscribe()
     }
 
-    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Refused> {
+    pub(super) async fn ask<T>(
+        &self,
+        command: impl FnOnce(Reply<T>) -> Command,
+    ) -> Result<T, Refused> {
         let (reply, answer) = oneshot::channel();
         self.commands
             .send(command(reply))

@@ -49,6 +49,12 @@ pub struct NodeState {
     pub deadline: Option<Boot>,
     /// When its program was executed.
     pub started: Mono,
+    /// Signs of its life; none from a release that did not keep them.
+    #[serde(default)]
+    pub life: Option<super::life::Life>,
+    /// Why its channel was lost, until a ladder says so.
+    #[serde(default)]
+    pub lost: Option<Box<str>>,
     /// Put on the roll by Adopt.
     pub adopted: bool,
     /// Frozen by us.
@@ -76,9 +82,6 @@ pub struct NodeState {
     /// Frames and fields skipped so far.
     #[serde(default)]
     pub skipped: u64,
-    /// Why it has no channel any more.
-    #[serde(default)]
-    pub lost: Option<String>,
     /// What it says it is doing.
     #[serde(default)]
     pub says: String,
@@ -106,6 +109,9 @@ pub struct Handover {
     pub next_node: NodeId,
     /// Live children.
     pub nodes: Vec<NodeState>,
+    /// Workers with a restart policy: what a next generation is made from.
+    #[serde(default)]
+    pub again: Vec<(WorkerId, super::again::Again)>,
     /// The state directory's lock.
     pub lock: i32,
     /// The listening socket.
@@ -145,6 +151,7 @@ impl Default for Handover {
             generation: 1,
             next_node: NodeId(1),
             nodes: Vec::new(),
+            again: Vec::new(),
             lock: -1,
             socket: -1,
             socket_passed: false,
@@ -257,6 +264,8 @@ mod tests {
                 machine,
                 deadline: Some(Boot(u64::MAX)),
                 started: Mono(1),
+                life: None,
+                lost: Some("a frame of 65 MiB".into()),
                 adopted: false,
                 frozen: true,
                 processes: 4,
@@ -268,9 +277,9 @@ mod tests {
                 skip: 70_000,
                 unsent: "00".into(),
                 skipped: 3,
-                lost: Some("it ended within a frame".into()),
                 says: "thinking".into(),
             }],
+            again: Vec::new(),
             lock: 20,
             socket: 21,
             socket_passed: true,

@@ -1,9 +1,10 @@
 //! The lines an operator acts on: each event of a worker once, with its fields and MESSAGE_ID.
 
 use super::ladder::Act;
+use super::settle::owes;
 use crate::log::id;
 use crate::registry::writer::Health;
-use crate::worker::{Exit, HowKnown, Outcome, Row};
+use crate::worker::{Exit, HowKnown, Outcome, Row, Status};
 use crate::{service_event, worker_event};
 
 pub(super) fn worker_started(row: &Row) {
@@ -64,6 +65,17 @@ pub(super) fn rung(row: &Row, act: Act) {
     }
 }
 
+pub(super) fn worker_restarts(row: &Row, wait: std::time::Duration) {
+    let wait = wait.as_secs_f32();
+    worker_event!(
+        INFO,
+        id::WORKER_RESTARTS,
+        row,
+        "worker {} starts again in {wait:.1} s",
+        row.id
+    );
+}
+
 pub(super) fn worker_exited(row: &Row) {
     let how = match (row.exit, row.how_known) {
         (Some(Exit::Code(code)), _) => format!("exit code {code}"),
@@ -73,8 +85,20 @@ pub(super) fn worker_exited(row: &Row) {
         (Some(Exit::Signal(signal)), _) => format!("signal {signal}"),
         (None, how) => how.map_or("unknown", HowKnown::as_str).to_owned(),
     };
-    let outcome = row.outcome.map_or("unknown", Outcome::as_str);
+    let outcome = match row.status {
+        Status::PermanentDead => "permanent-dead, crashed too often",
+        _ => row.outcome.map_or("unknown", Outcome::as_str),
+    };
+    // One that was cancelled was kept from saying it.
+    let owed = !row.settled && owes(&row.kind, row.control);
     match row.outcome {
+        Some(Outcome::Completed) if owed => worker_event!(
+            WARN,
+            id::WORKER_EXITED,
+            row,
+            "worker {} {outcome}: {how}, but said nothing of how its work came out",
+            row.id
+        ),
         Some(Outcome::Crashed | Outcome::Unknown) => {
             let hint = short_life(row);
             worker_event!(

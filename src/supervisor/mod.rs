@@ -8,6 +8,7 @@
 //! ```
 
 pub mod admission;
+pub mod again;
 mod begin;
 mod channel;
 mod children;
@@ -24,6 +25,7 @@ mod hook;
 mod idle;
 mod journal;
 pub mod ladder;
+pub mod life;
 pub mod liveness;
 mod members;
 pub mod output;
@@ -32,7 +34,9 @@ mod prepare;
 pub mod reconcile;
 pub mod refused;
 pub mod reload;
+pub mod report;
 mod requests;
+pub mod restart;
 mod restore;
 mod resume;
 mod saving;
@@ -210,6 +214,7 @@ pub struct Supervisor {
     timers: Timers,
     starting: HashMap<WorkerId, Starting>,
     lazy: HashSet<WorkerId>,
+    again: again::State,
     helpers: HashMap<NodeId, helper::Helper>,
     helpers_starting: HashSet<NodeId>,
     /// Requests of workers whose answers are on their way.
@@ -281,6 +286,7 @@ impl Supervisor {
             timers: Timers::default(),
             starting: HashMap::new(),
             lazy: parts.settled.into_iter().collect(),
+            again: again::State::default(),
             helpers: HashMap::new(),
             helpers_starting: HashSet::new(),
             asked: 0,
@@ -430,7 +436,8 @@ impl Supervisor {
         while let Some(key) = self.timers.pop(now.mono) {
             match key {
                 Key::Node(node) => self.tick(node),
-                Key::Channel(node) => self.channel_lost(node),
+                Key::Life(node) => self.look_at_life(node, now),
+                Key::Restart(id) => self.restart_due(id, now),
                 Key::Hook(node) => self.end_hook(node, "took too long and was killed"),
                 Key::LazySave => self.save_changed_rows(),
                 Key::StaleLeaves => self.remove_stale_leaves(now),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 
 use super::fault::StartFault;
-use super::handle::{Caller, Stdio};
+use super::handle::Stdio;
 use super::{Settings, Supervisor};
 use crate::gc::worktree::{Owned, ProbeOptions, Prober, owned_worktree};
 use crate::log::id;
@@ -36,8 +36,18 @@ pub(super) struct Job {
     to_journal: bool,
     spec: Spec,
     io: Stdio,
+    /// Not the first generation: its directory and its output are there already.
+    again: bool,
     /// Looks into the directories of another user with that user's rights.
     look: Option<Prober>,
+}
+
+impl Job {
+    /// For a generation after the first.
+    pub(super) fn again(mut self) -> Self {
+        self.again = true;
+        self
+    }
 }
 
 /// What was prepared. Undone by [`Prepared::undo`] if the start fails after all.
@@ -52,6 +62,7 @@ pub(super) struct Prepared {
     pub journal: bool,
     pub unenforced: Vec<String>,
     pub channel: Option<OwnEnd>,
+    again: bool,
 }
 
 /// Our end of a channel, and what its first frame carries.
@@ -72,6 +83,9 @@ impl Prepared {
     /// Takes back what was made for a worker that never came, but for its leaf, which may be busy
     /// for a moment.
     pub(super) fn undo(self) -> Option<Leaf> {
+        if self.again {
+            return self.leaf;
+        }
         if let Some(dir) = &self.runtime_dir {
             // Nothing was started that could have put something there.
             let _ = std::fs::remove_dir(dir);
@@ -84,13 +98,16 @@ impl Prepared {
 }
 
 impl Supervisor {
-    pub(super) fn preparation(&mut self, row: &Row, spec: Spec, io: Stdio, by: &Caller) -> Job {
-        let groups = if row.owner.uid == by.uid {
-            by.groups.clone()
-        } else {
-            Vec::new()
-        };
-        let to_journal = self.set.journal.is_some() && self.journal_has_room();
+    pub(super) fn preparation(
+        &mut self,
+        row: &Row,
+        spec: Spec,
+        io: Stdio,
+        groups: Vec<u32>,
+    ) -> Job {
+        // Output that began in a file goes on there.
+        let to_journal =
+            self.set.journal.is_some() && row.output.is_none() && self.journal_has_room();
         Job {
             to_journal,
             set: Arc::clone(&self.set),
@@ -107,6 +124,7 @@ impl Supervisor {
             groups,
             spec,
             io,
+            again: false,
         }
     }
 
@@ -161,6 +179,7 @@ fn prepare_now(mut job: Job, owned: Option<Option<Owned>>) -> Result<Prepared, S
         journal: false,
         unenforced: Vec::new(),
         channel: None,
+        again: job.again,
     };
     match fill(&mut prepared, &mut job, owned) {
         Ok(image) => {
@@ -197,6 +216,7 @@ fn fill(
     }
     let runtime = job.set.runtime_dir.join("w").join(job.id.as_str());
     make_runtime_dir(job, &runtime)
+        .or_else(|error| kept_runtime_dir(job, &runtime, error))
         .map_err(|e| fault("cannot make the runtime directory", &runtime, &e))?;
     prepared.runtime_dir = Some(runtime.clone());
     let fds = descriptors(prepared, job)?;
@@ -214,6 +234,16 @@ fn make_runtime_dir(job: &Job, path: &Path) -> std::io::Result<()> {
     privilege::as_file_owner(job.owner.uid, || {
         Ok(rustix::fs::mkdirat(&above, job.id.as_str(), Mode::RWXU)?)
     })
+}
+
+/// The directory of the generation before is the worker's own until the worker has ended.
+fn kept_runtime_dir(job: &Job, path: &Path, error: std::io::Error) -> std::io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let kept = job.again && error.kind() == std::io::ErrorKind::AlreadyExists;
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) if kept && meta.is_dir() && meta.uid() == job.owner.uid => Ok(()),
+        _ => Err(error),
+    }
 }
 
 /// Which worktree the row owns. A working directory that is none is left for the child to
@@ -295,7 +325,9 @@ fn own_output(prepared: &mut Prepared, job: &Job) -> Result<OwnedFd, StartFault>
     // O_APPEND: both outputs and every descendant write at the end, wherever that is.
     let file = std::fs::OpenOptions::new()
         .append(true)
-        .create_new(true)
+        .create_new(!job.again)
+        .create(job.again)
+        .custom_flags(libc::O_NOFOLLOW)
         .mode(0o600)
         .open(&path)
         .map_err(|e| fault("cannot make the output file", &path, &e))?;

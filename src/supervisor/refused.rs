@@ -26,6 +26,11 @@ pub enum Refused {
     /// The caller's process has gone, so nothing can be derived from it.
     #[error("the caller's process has gone")]
     CallerGone,
+    /// The caller's process sits in no worker.
+    #[error(
+        "the caller's process is in no worker of this musterd; only a program inside one can do this"
+    )]
+    NotInside,
     /// An argument is unusable.
     #[error("{0}")]
     BadSpec(#[from] SpecError),
@@ -92,7 +97,7 @@ impl Refused {
     /// The last word of its D-Bus error name, for answers that go another way.
     pub fn word(&self) -> &'static str {
         match self {
-            Refused::NoSuchWorker(_) => "NoSuchWorker",
+            Refused::NoSuchWorker(_) | Refused::NotInside => "NoSuchWorker",
             Refused::Ambiguous { .. } => "Ambiguous",
             Refused::NeedsRight(_) | Refused::NotAuthorised(_) => "AccessDenied",
             Refused::CallerGone => "CallerGone",

@@ -24,9 +24,11 @@ use super::refused::Refused;
 use super::timers::Key;
 use super::verbs::answer;
 use super::{Inner, Supervisor};
-use crate::sys::clock;
+use crate::log::id;
+use crate::service_event;
 use crate::sys::reexec::memfd;
 use crate::sys::spawn::Image;
+use crate::sys::{clock, systemd};
 use crate::worker::{NodeId, Now};
 
 /// The new image has this long to say yes.
@@ -182,7 +184,11 @@ impl Supervisor {
                 self.fall_silent(clock::now());
             }
             Err(why) => {
-                tracing::error!("the new image was refused, this one goes on: {why}");
+                service_event!(
+                    ERROR,
+                    id::RELOAD_REFUSED,
+                    "the new image was refused, this one goes on: {why}"
+                );
                 for reply in replies {
                     let why = format!("the new image was refused, the old one serves on: {why}");
                     answer(reply, Err(Refused::Io(why)));
@@ -192,6 +198,7 @@ impl Supervisor {
     }
 
     fn fall_silent(&mut self, now: Now) {
+        systemd::reloading();
         self.reload = State::Quiet { bus: false };
         self.timers.set(Key::Reload, Some(now.mono.plus(QUIET)));
         let _ = self.quiesce.send(true);
@@ -209,6 +216,7 @@ impl Supervisor {
                 answer(waiter, Err(Refused::Reloading));
             }
         }
+        self.refuse_restart_waiters();
         self.refuse_waiting_sweeps();
         for node in self.helpers.keys().copied().collect::<Vec<_>>() {
             self.kill_helper(node);
@@ -233,7 +241,12 @@ impl Supervisor {
     /// Something did not fall silent in time: the old image goes on.
     pub(super) fn give_up_reload(&mut self) {
         if self.is_reloading() {
-            tracing::error!("not everything fell silent in time; this image goes on");
+            service_event!(
+                ERROR,
+                id::RELOAD_REFUSED,
+                "not everything fell silent in time for a reload; this image goes on"
+            );
+            systemd::ready_again();
             self.reload = State::None;
             let _ = self.quiesce.send(false);
             let _ = self.changes.send(Change::Service);
@@ -269,6 +282,8 @@ impl Supervisor {
                 machine: child.machine.clone(),
                 deadline: child.deadline,
                 started: child.started,
+                life: Some(child.life.clone()),
+                lost: child.lost.clone(),
                 adopted: false,
                 frozen: child.frozen,
                 processes: child.processes,
@@ -292,7 +307,6 @@ impl Supervisor {
                     .as_ref()
                     .map_or(String::new(), |channel| to_hex(&channel.unsent())),
                 skipped: child.channel.as_ref().map_or(0, |channel| channel.skipped),
-                lost: child.lost.as_deref().map(str::to_owned),
                 says: child.says.to_string(),
             })
             .collect();
@@ -302,6 +316,7 @@ impl Supervisor {
             generation: self.set.generation,
             next_node: self.children.next_unused(),
             nodes,
+            again: self.agains(),
             spawned: self.counters.spawned,
             exits: self
                 .counters

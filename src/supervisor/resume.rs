@@ -6,6 +6,7 @@ use super::Supervisor;
 use super::channel::{from_hex, half_of};
 use super::children::{Child, Tracked};
 use super::handover::{Handover, NodeState};
+use super::life::Life;
 use super::socket::Socket;
 use super::step::Event;
 use super::timers::Key;
@@ -24,13 +25,17 @@ impl Supervisor {
         self.started = handover.started;
         self.last_reap = handover.last_reap;
         let max_frame = self.set.config.limits.max_frame.0;
+        self.resume_again(handover.again);
         let mut ended = Vec::new();
+        let now = clock::now();
         for state in handover.nodes {
             let node = state.node;
             let leader_ended = !state.machine.leader_runs();
             let deadline = state.deadline;
             let due = state.machine.due();
-            let (child, tracked) = child(state, max_frame)?;
+            let row = self.registry.get(state.worker);
+            let life = state.life.clone().or(row.map(|row| self.life(row, now)));
+            let (child, tracked) = child(state, life.unwrap_or_default(), max_frame)?;
             self.children.watch_leader(node, &child.process)?;
             self.children.insert(child);
             for tracked in tracked {
@@ -40,7 +45,8 @@ impl Supervisor {
                 self.deadlines.insert(node, deadline);
             }
             self.timers.set(Key::Node(node), due);
-            self.resume_channel(node, clock::now());
+            self.children.watch_channel(node);
+            self.watch_life(node);
             if leader_ended {
                 ended.push(node);
             }
@@ -65,7 +71,7 @@ impl Supervisor {
     }
 }
 
-fn child(state: NodeState, max_frame: u64) -> io::Result<(Child, Vec<Tracked>)> {
+fn child(state: NodeState, life: Life, max_frame: u64) -> io::Result<(Child, Vec<Tracked>)> {
     let process = ProcessRef::handed_over(state.process, take(state.pidfd)?);
     let mut tracked = Vec::with_capacity(state.tracked.len());
     for one in state.tracked {
@@ -97,6 +103,9 @@ fn child(state: NodeState, max_frame: u64) -> io::Result<(Child, Vec<Tracked>)> 
         machine: state.machine,
         deadline: state.deadline,
         started: state.started,
+        life,
+        lost: state.lost,
+        attended: 0,
         waiting: (!state.looked).then(Vec::new),
         durable: false,
         cancels: Vec::new(),
@@ -105,7 +114,6 @@ fn child(state: NodeState, max_frame: u64) -> io::Result<(Child, Vec<Tracked>)> 
         unenforced: state.unenforced,
         waiters: Vec::new(),
         channel,
-        lost: state.lost.map(Into::into),
         says: state.says.into(),
     };
     Ok((child, tracked))

@@ -7,16 +7,17 @@ use tokio::sync::oneshot;
 use super::Supervisor;
 use super::handle::{Change, Ended};
 use super::refused::Refused;
-use super::settle::Account;
 use super::step::SAVE_WAIT;
 use super::timers::Key;
-use crate::registry::Finished;
 use crate::registry::writer::Job;
 use crate::worker::{Now, Outcome, WorkerId};
 
 /// How long a change that nobody waits for may gather company: many short workers then cost
 /// two writes each instead of three.
 const LAZY: Duration = Duration::from_millis(20);
+
+/// How old a count on disk may be.
+const SOMETIME: Duration = Duration::from_secs(1);
 
 /// Somebody who waits for the end of a worker.
 pub(super) type Waiter = oneshot::Sender<Result<Ended, Refused>>;
@@ -53,6 +54,14 @@ impl Supervisor {
         let _ = self.changes.send(Change::Changed(id));
     }
 
+    /// Submits a row when it suits: for counts that change all the time.
+    pub(super) fn save_sometime(&mut self, id: WorkerId, now: Now) {
+        self.lazy.insert(id);
+        self.timers
+            .at_latest(Key::LazySave, now.mono.plus(SOMETIME));
+        let _ = self.changes.send(Change::Changed(id));
+    }
+
     pub(super) fn save_changed_rows(&mut self) {
         for id in std::mem::take(&mut self.lazy) {
             drop(self.save(id));
@@ -73,13 +82,10 @@ impl Supervisor {
 
     /// A row has ended: its end becomes durable, then the world hears of it. A disk that takes
     /// over two seconds delays nobody further.
-    pub(super) fn settle(&mut self, id: WorkerId, finished: Finished, waiters: Vec<Waiter>) {
+    /// Once for every row.
+    pub(super) fn settle(&mut self, id: WorkerId, waiters: Vec<Waiter>) {
         let saved = self.save(id);
-        let mut account = Account {
-            settled: self.registry.get(id).is_some_and(|row| row.settled),
-            ended: matches!(finished, Finished::Already(_)),
-        };
-        let first = self.unit_ended(id, &mut account);
+        self.unit_ended(id);
         let Some(row) = self.registry.get(id) else {
             return;
         };
@@ -96,9 +102,7 @@ impl Supervisor {
         let changes = self.changes.clone();
         tokio::spawn(async move {
             let _ = tokio::time::timeout(SAVE_WAIT, saved).await;
-            if first {
-                let _ = changes.send(change);
-            }
+            let _ = changes.send(change);
             let _ = changes.send(Change::Changed(id));
             if let Some(view) = view {
                 for waiter in waiters {

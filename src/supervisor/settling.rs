@@ -39,7 +39,6 @@ struct Said<'a> {
 
 impl Supervisor {
     /// Folds a terminal frame in. The first one counts.
-    #[allow(dead_code, reason = "reports call it")]
     pub(super) fn terminal(&mut self, node: NodeId, terminal: Terminal, now: Now) {
         self.fold(node, terminal, None, now);
     }
@@ -80,7 +79,6 @@ impl Supervisor {
     }
 
     /// What the worker says it is doing, for `status`. One line, at most 256 bytes are kept.
-    #[allow(dead_code, reason = "reports and notify messages call it")]
     pub(super) fn says(&mut self, node: NodeId, text: &str, _now: Now) {
         let Some(child) = self.children.get_mut(node) else {
             return;
@@ -92,22 +90,22 @@ impl Supervisor {
         }
     }
 
-    /// A worker has ended for good. Answers whether this is the first that is heard of it.
-    pub(super) fn unit_ended(&mut self, id: WorkerId, account: &mut Account) -> bool {
-        let effects = account.end();
-        for effect in &effects {
-            if *effect == Effect::Fail
-                && let Some(row) = self.registry.get(id)
-                && owes(&row.kind, row.control)
-            {
-                let fault = Fault {
-                    name: "Unsettled".to_owned(),
-                    message: unsettled(row),
-                };
-                self.answer_asker(id, Err(fault));
-            }
+    /// The end of a worker has just been written for good; its caller tells the world.
+    pub(super) fn unit_ended(&mut self, id: WorkerId) {
+        let Some(row) = self.registry.get(id) else {
+            return;
+        };
+        let mut account = Account {
+            settled: row.settled,
+            ended: false,
+        };
+        if account.end().contains(&Effect::Fail) && owes(&row.kind, row.control) {
+            let fault = Fault {
+                name: "Unsettled".to_owned(),
+                message: unsettled(row),
+            };
+            self.answer_asker(id, Err(fault));
         }
-        effects.contains(&Effect::Release)
     }
 
     /// The worker that asked for this think is told what came of it. Only its owner's own.

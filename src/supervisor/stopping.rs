@@ -45,15 +45,14 @@ impl Supervisor {
             for_good: true,
         });
         self.timers.set(Key::Drain, Some(until));
-        let workers = self.children.len();
-        service_event!(
-            INFO,
-            crate::log::id::STOPPING,
-            "stopping: ending {workers} workers"
-        );
+        let workers = match self.children.len() {
+            1 => "1 worker".to_owned(),
+            n => format!("{n} workers"),
+        };
+        service_event!(INFO, crate::log::id::STOPPING, "stopping: ending {workers}");
         if !forced {
             let bound = self.set.config.ladder.drain_timeout + AFTER_DRAIN;
-            systemd::stopping(&format!("Ending {workers} workers."), bound);
+            systemd::stopping(&format!("Ending {workers}."), bound);
         }
         self.end_all(self.set.me.uid, "the service is stopping", forced);
         if forced {
@@ -92,6 +91,7 @@ impl Supervisor {
         };
         self.children.is_empty()
             && self.starting.is_empty()
+            && self.again.pending() == 0
             && self.sweeps.is_quiet()
             && self.helpers.is_empty()
             && self.helpers_starting.is_empty()
@@ -112,7 +112,7 @@ impl Supervisor {
             Some(quiet) if self.children.is_empty() => idle_exit.saturating_sub(quiet),
             _ => idle_exit,
         };
-        if self.children.is_empty() && self.starting.is_empty() {
+        if self.children.is_empty() && self.starting.is_empty() && self.again.pending() == 0 {
             let pause = wait.max(Duration::from_millis(10));
             self.timers.set(Key::Idle, Some(now.mono.plus(pause)));
         } else {

@@ -49,6 +49,8 @@ impl Supervisor {
             Command::Hold(by, worker, held, reply) => self.hold(&by, &worker, held, reply),
             Command::Forget(by, worker, force, reply) => self.forget(&by, &worker, force, reply),
             Command::Reload(by, reply) => self.reload(&by, reply),
+            Command::Inside(by, reply) => answer(reply, self.inside(&by)),
+            Command::Report(worker, facts, reply) => answer(reply, self.report(worker, facts)),
             Command::BusQuiet => self.bus_is_quiet(),
             Command::Restore(by, worker, reply) => self.restore(&by, worker, reply),
             Command::Stop => self.stop(crate::sys::clock::now()),
@@ -173,8 +175,9 @@ impl Supervisor {
         }
     }
 
-    fn view_of(&self, by: &Caller, worker: &str) -> Result<Box<WorkerView>, Refused> {
+    fn view_of(&mut self, by: &Caller, worker: &str) -> Result<Box<WorkerView>, Refused> {
         let id = self.find(by, worker)?;
+        self.refresh_health(id, crate::sys::clock::now());
         let row = self
             .registry
             .get(id)
@@ -189,7 +192,7 @@ impl Supervisor {
     }
 
     /// One page. It needs the right to see others' rows only where there are some on it.
-    fn list(&self, by: &Caller, filter: &ListFilter) -> Result<Vec<WorkerView>, Refused> {
+    fn list(&mut self, by: &Caller, filter: &ListFilter) -> Result<Vec<WorkerView>, Refused> {
         let limit = if filter.limit == 0 {
             PAGE
         } else {
@@ -206,10 +209,19 @@ impl Supervisor {
                     row.kind.kind_type().as_str() == kind || row.kind.label() == *kind
                 })
         };
-        self.registry
+        let page: Vec<WorkerId> = self
+            .registry
             .iter_after(filter.after)
             .filter(wanted)
             .take(limit as usize)
+            .map(|row| row.id)
+            .collect();
+        let now = crate::sys::clock::now();
+        for id in &page {
+            self.refresh_health(*id, now);
+        }
+        page.iter()
+            .filter_map(|id| self.registry.get(*id))
             .map(|row| match all || Self::owns(by, row) {
                 true => Ok(self.seen_by(by, row)),
                 false => Err(Refused::NeedsRight(Right::ListAll)),
@@ -248,6 +260,9 @@ impl Supervisor {
         if self.cancel_starting(id, by.uid, reason, how.now) {
             found.durable = false;
             return answer(reply, Ok(found));
+        }
+        if self.cancel_restarting(id, by.uid, reason) {
+            return self.answer_ended(id, found, reply);
         }
         let Some(node) = self.children.node_of(id) else {
             return answer(reply, self.already_ended(id, found));
@@ -288,7 +303,9 @@ impl Supervisor {
             let reason = format!("its parent {parent} was cancelled");
             if let Some(node) = self.children.node_of(child) {
                 self.cancel_node(node, by, &reason, force);
-            } else if !self.cancel_starting(child, by, &reason, force) {
+            } else if !self.cancel_starting(child, by, &reason, force)
+                && !self.cancel_restarting(child, by, &reason)
+            {
                 continue;
             }
             found.push(child);
@@ -310,8 +327,12 @@ impl Supervisor {
         let Some(row) = self.registry.get(id) else {
             return answer(reply, Err(Refused::NoSuchWorker(worker.to_owned())));
         };
-        if let Some(starting) = self.starting.get_mut(&id) {
-            add_waiter(&mut starting.waiters, reply);
+        let waiters = match self.starting.get_mut(&id) {
+            Some(starting) => Some(&mut starting.waiters),
+            None => self.again.waiters(id),
+        };
+        if let Some(waiters) = waiters {
+            add_waiter(waiters, reply);
             return;
         }
         if !row.status.is_terminal() {
@@ -438,6 +459,10 @@ impl Supervisor {
         leaf.freeze(frozen)
             .map_err(|e| Refused::Io(format!("cannot freeze worker {id}: {e}")))?;
         child.frozen = frozen;
+        match frozen {
+            true => self.watch_life(node),
+            false => self.thawed(node, crate::sys::clock::now()),
+        }
         let _ = self.changes.send(super::handle::Change::Changed(id));
         Ok(())
     }
@@ -448,6 +473,9 @@ impl Supervisor {
             Err(refused) => return answer(reply, Err(refused)),
         };
         let _ = self.registry.update(id, |row| row.held = held);
+        if let Some(node) = self.children.node_of(id) {
+            self.watch_life(node);
+        }
         let _ = self.changes.send(super::handle::Change::Changed(id));
         let saved = self.save(id);
         self.schedule_sweep(crate::sys::clock::now());

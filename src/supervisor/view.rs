@@ -1,10 +1,13 @@
 //! A row and what the table knows of it, as callers see it.
 
+use std::time::Duration;
+
 use super::Supervisor;
-use super::handle::{ServiceView, WorkerView};
+use super::handle::{Liveness, ServiceView, WorkerView};
+use super::life::Life;
 use crate::registry::writer::Health as DiskHealth;
 use crate::sys::clock;
-use crate::worker::{Boot, Health, KindType, Mono, Now, Row, Status, Timestamp};
+use crate::worker::{Boot, KindType, Mono, Now, Row, Status, Timestamp};
 
 impl Supervisor {
     pub(super) fn view(&self, row: &Row) -> WorkerView {
@@ -24,7 +27,8 @@ impl Supervisor {
             kind_fields: row.kind.clone(),
             node: child.map(|c| c.node),
             status: row.status,
-            health: child.map(|c| self.health(c, now)),
+            health: child.map(|c| self.health(c, row, now)),
+            liveness: child.map(|c| liveness(&c.life, now)),
             status_text: child.map_or(String::new(), |c| c.says.to_string()),
             owner: row.owner,
             pid: row.process.filter(|_| child.is_some()).map(|p| p.pid.get()),
@@ -73,10 +77,11 @@ impl Supervisor {
                 .and_then(|c| c.channel.as_ref())
                 .map_or(0, |c| c.skipped),
             held: row.held,
-            attended: false,
+            attended: child.is_some_and(|c| c.attended > 0),
             adopted: row.adopted,
             tokens: row.tokens,
             restarts: row.restarts,
+            restart_at: self.again.due(row.id).map(|at| wall_of_mono(at, now)),
             reservation: row.kind.reservation(),
             leftovers: row.leftovers.clone(),
             limits: *row.limits,
@@ -88,21 +93,6 @@ impl Supervisor {
             read_only: newer.map(|schema| format!("written by a newer musterd (schema {schema})")),
             generation: row.generation,
         }
-    }
-
-    fn health(&self, child: &super::children::Child, now: Now) -> Health {
-        let terms = super::liveness::Terms {
-            deadline: child.deadline,
-            progress: self.set.config.liveness.progress,
-            pong: None,
-        };
-        let seen = super::liveness::Seen {
-            ended: !child.machine.leader_runs() || child.lost.is_some(),
-            progress: child.started,
-            pong: child.started,
-            frozen: child.frozen,
-        };
-        super::liveness::classify(&terms, &seen, now)
     }
 
     pub(super) fn service_view(&self) -> ServiceView {
@@ -173,6 +163,17 @@ impl Supervisor {
     }
 }
 
+fn liveness(life: &Life, now: Now) -> Liveness {
+    let usec = |length: Duration| u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
+    Liveness {
+        last_progress: wall_of_mono(life.progress, now),
+        last_pong: life.promise.pong.map(|_| wall_of_mono(life.pong, now)),
+        progress_timeout_usec: usec(life.promise.progress),
+        pong_timeout_usec: life.promise.pong.map(usec),
+        idle_timeout_usec: life.promise.idle.map(usec),
+    }
+}
+
 /// Live workers by the monotonic clock; ended ones by what the row says.
 fn age_ms(row: &Row, started: Option<Mono>, now: Now) -> u64 {
     if let Some(started) = started {
@@ -195,8 +196,8 @@ fn wall_of_boot(at: Boot, now: Now) -> Timestamp {
     wall(at.since(now.boot), now.boot.since(at), now)
 }
 
-fn wall(ahead: std::time::Duration, behind: std::time::Duration, now: Now) -> Timestamp {
-    let micros = |d: std::time::Duration| i64::try_from(d.as_micros()).unwrap_or(i64::MAX);
+fn wall(ahead: Duration, behind: Duration, now: Now) -> Timestamp {
+    let micros = |d: Duration| i64::try_from(d.as_micros()).unwrap_or(i64::MAX);
     now.wall
         .plus(micros(ahead))
         .plus(micros(behind).saturating_neg())

@@ -105,12 +105,28 @@ pub fn alive() {
     notify(&[NotifyState::Watchdog]);
 }
 
+/// The image is about to be replaced; [`ready`] or [`ready_again`] ends that. The time is in the
+/// same datagram, by which the service manager tells a new reload from an old one.
+pub fn reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => notify(&[NotifyState::Reloading, now]),
+        Err(error) => tracing::warn!(%error, "cannot tell the service manager of a reload"),
+    }
+}
+
+/// Nothing came of a reload: it serves as before, with the status line it had.
+pub fn ready_again() {
+    notify(&[NotifyState::Ready]);
+}
+
 /// The service ends: start requests queue from now on. `within`: how long it may take; none for
 /// at once.
 pub fn stopping(status: &str, within: Duration) {
     let mut state = vec![NotifyState::Stopping, NotifyState::Status(status)];
-    if let Ok(usec @ 1..) = u32::try_from(within.as_micros()) {
-        state.push(NotifyState::ExtendTimeoutUsec(usec));
+    // Not `ExtendTimeoutUsec`, which holds 71 minutes; a drain may be given longer.
+    let extend = format!("EXTEND_TIMEOUT_USEC={}", within.as_micros());
+    if !within.is_zero() {
+        state.push(NotifyState::Custom(&extend));
     }
     notify(&state);
 }

@@ -171,6 +171,13 @@ pub struct Row {
 }
 
 impl Row {
+    /// Has it used all the tokens it may use? Its own count: what workers it asked for use is
+    /// theirs.
+    pub fn budget_is_spent(&self) -> bool {
+        let used = self.tokens.input.saturating_add(self.tokens.output);
+        self.limits.tokens_max.is_some_and(|max| used >= max)
+    }
+
     /// A row in `spawning`, with everything else at its beginning.
     pub fn new(id: WorkerId, owner: Owner, created: Timestamp) -> Self {
         Self {

@@ -71,7 +71,7 @@ impl Authority for Rules {
             self.asked.lock().unwrap().push((uid, right, interactive));
             match (uid, right) {
                 (ADMIN, _) | (ALICE, Right::Spawn | Right::ListAll) => Ok(()),
-                _ => Err("the rules say no".to_owned()),
+                _ => Err("the rules say no".to_owned().into()),
             }
         })
     }

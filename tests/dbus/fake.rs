@@ -94,6 +94,8 @@ pub fn view(id: WorkerId) -> WorkerView {
         oom_killed: true,
         rung: Some(Rung::Kill),
         next_rung: None,
+        liveness: None,
+        restart_at: None,
         unkillable: false,
         took_usec: Some(55),
         processes: 3,
@@ -239,6 +241,11 @@ fn answer(seen: &mut Seen, command: Command) {
     };
     match command {
         Command::Reload(by, to) => reply!(by, to, "reload".into(), Ok(2)),
+        Command::Inside(by, to) => reply!(by, to, "inside".into(), Ok(id("0000000a"))),
+        Command::Report(worker, facts, to) => {
+            seen.asked.push(format!("report {worker} {facts:?}"));
+            let _ = to.send(Ok(()));
+        }
         Command::BusQuiet | Command::Stop => {}
         Command::Outside(_, _, reply) => {
             let _ = reply.send(Ok(Vec::new()));

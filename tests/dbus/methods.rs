@@ -158,7 +158,6 @@ async fn methods_of_the_contract_that_wait_for_their_time_say_so() {
         )
         .await,
         failure(&c, OBJECT, MANAGER, "Attend", &(A, none())).await,
-        failure(&c, OBJECT, MANAGER, "Report", &(none(),)).await,
         failure(&c, OBJECT, MANAGER, "GetMetrics", &()).await,
     ];
     for (name, text) in answers {

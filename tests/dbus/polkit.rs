@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_core::Stream;
-use musterd::dbus::auth::{Answer, Subject};
+use musterd::dbus::auth::{Answer, No, Subject};
 use musterd::dbus::polkit::{Patience, Polkit};
 use musterd::dbus::{Authority, NoPolkit};
 use musterd::supervisor::handle::Right;
@@ -198,8 +198,14 @@ async fn whatever_is_no_clear_yes_is_a_no() {
     ] {
         fake.set(says);
         let answer = check(&polkit, &peer(true), Right::ManageAll, interactive).await;
-        let why = answer.expect_err(&format!("{says:?}"));
-        assert!(why.contains(words), "{says:?}: {why}");
+        let no = answer.expect_err(&format!("{says:?}"));
+        assert!(no.why.contains(words), "{says:?}: {no:?}");
+        // Another try helps only where the question was all that stood in the way.
+        let would_help = matches!(says, Says::WantsAPassword) && !interactive;
+        assert_eq!(no.needs_a_person, would_help, "{says:?}");
+        // polkit knows who is meant where it gives an answer: the bus would get the same one.
+        let answered = matches!(says, Says::No | Says::WantsAPassword);
+        assert_eq!(no.why.contains("--system"), !answered, "{says:?}: {no:?}");
     }
     // The last two questions were taken back, each by its own id.
     until(|| fake.cancelled.lock().unwrap().len() == 2).await;
@@ -222,10 +228,10 @@ async fn a_peer_that_cannot_be_pinned_is_pointed_to_the_bus_and_never_asked_abou
     let bus = Bus::start();
     let fake = FakePolkit::on(&bus).await;
     let polkit = Polkit::at(Some(bus.address.clone()), LONG);
-    let why = check(&polkit, &peer(false), Right::ManageAll, true)
+    let no = check(&polkit, &peer(false), Right::ManageAll, true)
         .await
         .unwrap_err();
-    assert!(why.contains("--system"), "{why}");
+    assert!(no.why.contains("--system"), "{no:?}");
     assert!(fake.asked.lock().unwrap().is_empty());
 }
 
@@ -245,7 +251,7 @@ async fn no_polkit_and_no_bus_are_a_no() {
             .is_err()
     );
     let none = NoPolkit.check(&peer(true), Right::Spawn, false).await;
-    assert_eq!(none, Err(String::new()));
+    assert_eq!(none, Err(No::default()));
 }
 
 #[tokio::test]

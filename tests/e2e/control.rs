@@ -5,43 +5,14 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{World, code, means, text, wait_for, wait_until};
-
-fn example(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("examples")
-        .join(name);
-    path.to_str().unwrap().to_owned()
-}
-
-fn fixture(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/e2e/fixtures")
-        .join(name);
-    path.to_str().unwrap().to_owned()
-}
-
-/// Python, or said aloud that there is none.
-fn python(test: &str) -> bool {
-    let there = means::has_program("python3");
-    if !there {
-        means::not_run(test, "there is no python3");
-    }
-    there
-}
+use crate::support::control::{example, python, speak};
+use crate::support::{Containment, World, code, text, wait_for, wait_until};
 
 fn tokens(row: &Value) -> (Option<u64>, Option<u64>) {
     (
         row["tokens"]["input"].as_u64(),
         row["tokens"]["output"].as_u64(),
     )
-}
-
-/// Starts a fixture of this test with a script of what it does.
-fn speak(world: &World, options: &[&str], script: &str) -> String {
-    let mut all = vec!["--control", "frames"];
-    all.extend(options);
-    world.run(&all, &["python3", &fixture("speak.py"), script])
 }
 
 #[test]
@@ -153,10 +124,7 @@ fn what_is_not_known_is_skipped_and_counted() {
     if !python("what_is_not_known_is_skipped_and_counted") {
         return;
     }
-    let world = World::with(
-        crate::support::Containment::Auto,
-        "[limits]\nmax_frame = \"64KiB\"\n",
-    );
+    let world = World::with(Containment::Auto, "[limits]\nmax_frame = \"64KiB\"\n");
     let id = speak(
         &world,
         &[],
@@ -215,10 +183,7 @@ fn one_that_never_reads_loses_its_channel_and_blocks_nobody() {
     if !python("one_that_never_reads_loses_its_channel_and_blocks_nobody") {
         return;
     }
-    let world = World::with(
-        crate::support::Containment::Auto,
-        "[limits]\nmax_frame = \"64KiB\"\n",
-    );
+    let world = World::with(Containment::Auto, "[limits]\nmax_frame = \"64KiB\"\n");
     let id = speak(&world, &[], "wait()");
     let message = format!("\"{}\"", "x".repeat(60_000));
     let refused = wait_for("its queue is full", || {

@@ -14,6 +14,7 @@ mod send;
 mod service;
 mod show;
 mod status;
+mod tell;
 mod tree;
 mod wait;
 
@@ -39,7 +40,12 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
         Verb::Send(args) => send::frame(args)?,
         _ => String::new(),
     };
-    let daemon = Rc::new(Daemon::connect(global).await?);
+    let daemon = match &verb {
+        // Inside a worker its daemon is there; a new one would know nothing of it.
+        Verb::Report(_) => Daemon::connect_running(global).await?,
+        _ => Daemon::connect(global).await?,
+    };
+    let daemon = Rc::new(daemon);
     match verb {
         Verb::List(args) => list::run(&daemon, &args, out).await,
         Verb::Run(args) => match prepared {
@@ -65,6 +71,7 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
             Ok(each(&daemon, &args.workers, forget).await)
         }
         Verb::Restore(args) => Ok(restore(&daemon, &args, out).await),
+        Verb::Report(args) => tell::run(&daemon, args).await,
         Verb::Tree(args) => tree::run(&daemon, &args, out).await,
         Verb::Drain(args) => service::drain(&daemon, &args, out).await,
         Verb::Resume => service::resume(&daemon, out).await,

@@ -123,6 +123,16 @@ fn details(worker: &Worker, now: i64, out: &mut Output) {
     if let Some(deadline) = worker.deadline.filter(|_| !worker.is_terminal()) {
         field(out, "Deadline", &relative(deadline, now));
     }
+    if let Some(channel) = &worker.channel {
+        let skipped = match worker.frames_skipped {
+            0 => String::new(),
+            n => format!(", {n} frames or fields were not understood"),
+        };
+        field(out, "Channel", &format!("{}{skipped}", escape(channel)));
+    }
+    if worker.settled && !worker.is_terminal() {
+        field(out, "Settled", "yes");
+    }
     if worker.tokens.input + worker.tokens.output > 0 {
         let tokens = worker.tokens;
         field(
@@ -131,8 +141,12 @@ fn details(worker: &Worker, now: i64, out: &mut Output) {
             &format!("{} in, {} out", tokens.input, tokens.output),
         );
     }
-    if worker.restarts > 0 {
-        field(out, "Restarts", &worker.restarts.to_string());
+    if worker.restarts > 0 || worker.restart_at.is_some() {
+        let next = worker
+            .restart_at
+            .map(|at| format!(", the next {}", relative(at, now)))
+            .unwrap_or_default();
+        field(out, "Restarts", &format!("{}{next}", worker.restarts));
     }
     if worker.leftovers.count > 0 && worker.outcome.is_none() {
         field(out, "Leftovers", &leftovers(worker));
