@@ -89,6 +89,7 @@ pub struct Worker {
     pub cancelled: Option<Cancelled>,
     pub held: bool,
     pub adopted: bool,
+    pub attended: bool,
     pub tokens: Tokens,
     pub restarts: u32,
     pub leftovers: Leftovers,

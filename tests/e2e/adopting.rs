@@ -154,9 +154,11 @@ fn what_must_not_be_adopted_is_refused_with_the_reason() {
     let worker = world.run(&[], &[&world.helper("nap"), "nap", world.mark()]);
     let pid = world.show(&worker)["pid"].as_u64().unwrap();
     let daemon = world.daemon_pid().unwrap();
+    let guardian = proc::Process::read(daemon).unwrap().ppid;
     for (pid, words) in [
         ("1".to_owned(), ""),
-        (daemon.to_string(), "musterd's own"),
+        (daemon.to_string(), "this daemon itself"),
+        (guardian.to_string(), "musterd's own"),
         (pid.to_string(), &worker),
     ] {
         let said = world.ctl(&["adopt", &pid]);
