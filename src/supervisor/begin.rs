@@ -5,12 +5,13 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::admission::{Caps, Load, admit};
+use super::again::Recipe;
 use super::children::Child;
 use super::fault::StartFault;
 use super::handle::{Caller, Change, Reply, Right, Spawned, Stdio};
 use super::ladder::Plan;
 use super::notified::Notify;
-use super::prepare::{Prepared, prepare};
+use super::prepare::{Job, Prepared, prepare};
 use super::refused::Refused;
 use super::saving::Waiter;
 use super::step::{Event, Machine, SAVE_WAIT};
@@ -32,13 +33,15 @@ pub(super) struct StartResult {
     node: NodeId,
     outcome: Result<(Started, Prepared), StartFault>,
     saved: oneshot::Receiver<std::io::Result<()>>,
-    reply: Reply<Spawned>,
+    /// `None` for a generation after the first: nobody asked for it at this moment.
+    reply: Option<Reply<Spawned>>,
 }
 
 impl Supervisor {
     pub(super) fn spawn(&mut self, by: Caller, spec: Spec, io: Stdio, reply: Reply<Spawned>) {
         let now = clock::now();
-        let row = match self.take(&by, &spec, now) {
+        let taken = Self::check_restart(&spec, &io).and_then(|()| self.take(&by, &spec, now));
+        let row = match taken {
             Ok(row) => row,
             Err(refused) => {
                 let _ = reply.send(Err(refused));
@@ -46,21 +49,40 @@ impl Supervisor {
             }
         };
         let id = row.id;
-        let job = self.preparation(&row, spec, io, &by);
-        let node = self.children.next_node();
+        let groups = if row.owner.uid == by.uid {
+            by.groups
+        } else {
+            Vec::new()
+        };
+        let again = (spec.restart != RestartPolicy::No).then(|| Recipe::new(&spec, &groups));
+        let job = self.preparation(&row, spec, io, groups);
         if self.registry.insert(row, None).is_err() {
             let _ = reply.send(Err(Refused::Io(format!("the id {id} is taken; ask again"))));
             return;
         }
+        if let Some(recipe) = again {
+            self.remember(id, recipe);
+        }
         let saved = self.save(id);
-        self.starting.insert(
-            id,
-            Starting {
-                node,
-                cancel: None,
-                waiters: Vec::new(),
-            },
-        );
+        self.launch(id, job, Vec::new(), saved, Some(reply));
+    }
+
+    /// Prepares and forks off the loop; [`Supervisor::start_ended`] hears of it.
+    pub(super) fn launch(
+        &mut self,
+        id: WorkerId,
+        job: Job,
+        waiters: Vec<Waiter>,
+        saved: oneshot::Receiver<std::io::Result<()>>,
+        reply: Option<Reply<Spawned>>,
+    ) {
+        let node = self.children.next_node();
+        let starting = Starting {
+            node,
+            cancel: None,
+            waiters,
+        };
+        self.starting.insert(id, starting);
         let forker = self.forker.clone();
         self.spawn_inner(async move {
             let outcome = match prepare(job).await {
@@ -109,7 +131,7 @@ impl Supervisor {
                 Health::Ok => None,
                 Health::Degraded(why) => Some(why.clone()),
             },
-            workers: count(self.children.len() + self.starting.len()),
+            workers: count(self.children.len() + self.starting.len() + self.again.pending()),
             workers_of_owner: u32::try_from(of_owner.active).unwrap_or(u32::MAX),
             rows_of_owner: u32::try_from(of_owner.rows).unwrap_or(u32::MAX),
             depth,
@@ -216,6 +238,7 @@ impl Supervisor {
         if let Some(force) = cancel {
             self.on_event(node, Event::Cancel { force });
         }
+        let Some(reply) = reply else { return };
         tokio::spawn(async move {
             let durable = matches!(tokio::time::timeout(SAVE_WAIT, saved).await, Ok(Ok(Ok(()))));
             let _ = reply.send(answer.map(|unenforced| Spawned {
@@ -280,8 +303,11 @@ impl Supervisor {
         }
         self.watch_life(node);
         self.timers.set(super::timers::Key::Idle, None);
-        let _ = self.changes.send(Change::New(id));
         if let Some(row) = self.registry.get(id) {
+            let _ = self.changes.send(match row.restarts {
+                0 => Change::New(id),
+                _ => Change::Changed(id),
+            });
             super::journal::worker_started(row);
         }
         Ok(prepared.unenforced)
@@ -343,23 +369,27 @@ impl Supervisor {
         if let Some(leaf) = fault.leaf {
             self.remove_leaf(leaf, 0, now);
         }
-        let ended = self.registry.finish(id, |row| {
+        let first = self.registry.get(id).is_none_or(|row| row.restarts == 0);
+        if first {
+            // The caller is told and may ask again; a policy is for what has run.
+            self.again.stop(id);
+        }
+        let last = self.end_generation(id, Duration::ZERO, waiters, now, |row| {
             row.status = Status::Exited;
             row.outcome = Some(Outcome::Crashed);
             row.how_known = Some(HowKnown::StartFailed);
             row.exited = Some(now.wall);
             row.note = Some(sentence.clone());
         });
-        if ended.is_ok() {
-            *self.counters.exits.entry(Outcome::Crashed).or_default() += 1;
+        *self.counters.exits.entry(Outcome::Crashed).or_default() += 1;
+        if first {
             let _ = self.changes.send(Change::New(id));
-            self.settle(id, waiters);
         }
-        self.schedule_sweep(now);
-        self.activity.reset(now.mono);
-        self.look_for_idleness(now);
         if let Some(row) = self.registry.get(id) {
             super::journal::start_failed(row, &sentence);
+        }
+        if let Some(waiters) = last {
+            self.settle_for_good(id, waiters, now);
         }
         Refused::StartFailed {
             id,
@@ -398,10 +428,7 @@ fn given_up(started: &Started, prepared: Prepared, error: &std::io::Error) -> St
 
 /// What the contract has and this release does not do is refused, not silently left out.
 fn not_yet(spec: &Spec) -> Result<(), Refused> {
-    let asked = [
-        ("control", spec.control == Control::Frames),
-        ("restart", spec.restart != RestartPolicy::No),
-    ];
+    let asked = [("control", spec.control == Control::Frames)];
     match asked.iter().find(|(_, asked)| *asked) {
         Some((key, _)) => Err(Refused::NotSupported(format!("{key} (in this release)"))),
         None => Ok(()),

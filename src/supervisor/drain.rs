@@ -31,6 +31,7 @@ impl Supervisor {
         for id in starting {
             self.cancel_starting(id, by, reason, forced);
         }
+        self.end_restarting(by, reason);
     }
 
     pub(super) fn drain_verb(
@@ -65,6 +66,8 @@ impl Supervisor {
                 reason => format!("the service is draining: {reason}"),
             };
             self.end_all(uid, &why, false);
+        } else {
+            self.end_restarting(uid, "the service is draining");
         }
         let _ = self.changes.send(Change::Service);
         Ok(())

@@ -142,6 +142,7 @@ impl Supervisor {
             return;
         };
         let (id, leader_runs) = (child.id, child.machine.leader_runs());
+        self.again.stop(id);
         let now = clock::now();
         let _ = self.registry.update(id, |row| {
             row.status = Status::Stopping;
@@ -166,6 +167,7 @@ impl Supervisor {
             return false;
         };
         starting.cancel = Some(starting.cancel.unwrap_or(false) || force);
+        self.again.stop(id);
         let cancellation = Cancellation::new(by, reason, clock::now().wall);
         let _ = self.registry.update(id, |row| {
             row.cancelled.get_or_insert(cancellation);
@@ -341,9 +343,9 @@ impl Supervisor {
             .ladder_began()
             .map(|began| ended.mono.since(began));
         let (rung, processes) = (child.machine.rung(), child.processes);
-        let mut runtime_dir = None;
-        let mut owner = self.set.me;
-        let finished = self.registry.finish(child.id, |row| {
+        let lived = ended.mono.since(child.started);
+        let waiters = std::mem::take(&mut child.waiters);
+        let last = self.end_generation(child.id, lived, waiters, now, |row| {
             row.status = Status::Exited;
             row.outcome = Some(outcome);
             row.how_known = Some(if adopted {
@@ -357,17 +359,9 @@ impl Supervisor {
             row.rung = Some(rung);
             row.took = took;
             row.processes = processes;
-            runtime_dir = row.runtime_dir.take();
-            owner = row.owner;
         });
-        if let Err(error) = finished {
-            tracing::error!(%error, "cannot settle a row");
-        }
         if let Some(leaf) = child.leaf.take() {
             self.remove_leaf(leaf, 0, now);
-        }
-        if let Some(dir) = runtime_dir {
-            self.remove_runtime_dir(owner, dir);
         }
         *self.counters.exits.entry(outcome).or_default() += 1;
         for (reply, answer) in std::mem::take(&mut child.cancels) {
@@ -377,13 +371,15 @@ impl Supervisor {
                 ..answer
             }));
         }
-        self.settle(child.id, std::mem::take(&mut child.waiters));
         if let Some(row) = self.registry.get(child.id) {
             super::journal::worker_exited(row);
+            if let Some(due) = self.again.due(child.id) {
+                super::journal::worker_restarts(row, due.since(now.mono));
+            }
         }
-        self.activity.reset(now.mono);
-        self.schedule_sweep(now);
-        self.look_for_idleness(now);
+        if let Some(waiters) = last {
+            self.settle_for_good(child.id, waiters, now);
+        }
     }
 
     pub(super) fn remove_leaf(&mut self, leaf: Leaf, tries: u32, now: Now) {

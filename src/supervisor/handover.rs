@@ -109,6 +109,9 @@ pub struct Handover {
     pub next_node: NodeId,
     /// Live children.
     pub nodes: Vec<NodeState>,
+    /// Workers with a restart policy: what a next generation is made from.
+    #[serde(default)]
+    pub again: Vec<(WorkerId, super::again::Again)>,
     /// The state directory's lock.
     pub lock: i32,
     /// The listening socket.
@@ -148,6 +151,7 @@ impl Default for Handover {
             generation: 1,
             next_node: NodeId(1),
             nodes: Vec::new(),
+            again: Vec::new(),
             lock: -1,
             socket: -1,
             socket_passed: false,
@@ -277,6 +281,7 @@ mod tests {
                 tty: true,
                 attendances: vec![44, 45],
             }],
+            again: Vec::new(),
             lock: 20,
             socket: 21,
             socket_passed: true,

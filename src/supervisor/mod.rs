@@ -9,6 +9,7 @@
 
 pub mod admission;
 pub mod adopt;
+pub mod again;
 pub mod attend;
 mod begin;
 mod channel;
@@ -38,6 +39,7 @@ pub mod reconcile;
 pub mod refused;
 pub mod reload;
 pub mod report;
+pub mod restart;
 mod restore;
 mod resume;
 mod saving;
@@ -212,6 +214,7 @@ pub struct Supervisor {
     timers: Timers,
     starting: HashMap<WorkerId, Starting>,
     lazy: HashSet<WorkerId>,
+    again: again::State,
     helpers: HashMap<NodeId, helper::Helper>,
     helpers_starting: HashSet<NodeId>,
     hooks: HashMap<NodeId, hook::Hook>,
@@ -280,6 +283,7 @@ impl Supervisor {
             timers: Timers::default(),
             starting: HashMap::new(),
             lazy: parts.settled.into_iter().collect(),
+            again: again::State::default(),
             helpers: HashMap::new(),
             helpers_starting: HashSet::new(),
             hooks: HashMap::new(),
@@ -441,6 +445,7 @@ impl Supervisor {
                 Key::Listen(node) => self.listen_again(node),
                 Key::Stopping(node) => self.stops_too_long(node),
                 Key::Life(node) => self.look_at_life(node, now),
+                Key::Restart(id) => self.restart_due(id, now),
                 Key::Hook(node) => self.end_hook(node, "took too long and was killed"),
                 Key::LazySave => self.save_changed_rows(),
                 Key::StaleLeaves => self.remove_stale_leaves(now),

@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::again::FORGOTTEN;
 use super::members::leftovers;
 use crate::registry::Registry;
 use crate::sys::cgroup::{self, Leaf};
 use crate::sys::process::{Delivery, OpenError, ProcessRef, Stat, boot_id, environ_value, scan};
-use crate::worker::{HowKnown, Outcome, ProcessId, Row, Status, WorkerId};
+use crate::worker::{HowKnown, Outcome, ProcessId, RestartPolicy, Row, Status, WorkerId};
 
 /// How long what is killed may take to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
@@ -256,7 +257,16 @@ fn settle(registry: &mut Registry, claim: Claim, found: &mut Reconciled) {
     };
     let left = leftovers(claim.left.iter().map(String::as_str));
     let finished = registry.finish(claim.id, |row| {
+        let waited = row.status == Status::Restarting;
         row.status = Status::Exited;
+        if waited && row.outcome.is_some() {
+            // The end of its last generation was witnessed.
+            row.note = Some(format!(
+                "the daemon was lost while it waited to be started again; {FORGOTTEN}"
+            ));
+            row.runtime_dir = None;
+            return;
+        }
         row.outcome = Some(if row.cancelled.is_some() {
             Outcome::Cancelled
         } else {
@@ -267,6 +277,10 @@ fn settle(registry: &mut Registry, claim: Claim, found: &mut Reconciled) {
             row.leftovers = left;
         }
         row.note = Some(note(how, row.cancelled.is_some()));
+        if row.restart != RestartPolicy::No && row.cancelled.is_none() {
+            let why = row.note.take().unwrap_or_default();
+            row.note = Some(format!("{why}; not started again: {FORGOTTEN}"));
+        }
         row.runtime_dir = None;
     });
     if finished.is_ok() {

@@ -215,6 +215,7 @@ impl Supervisor {
                 answer(waiter, Err(Refused::Reloading));
             }
         }
+        self.refuse_restart_waiters();
         self.refuse_waiting_sweeps();
         for node in self.helpers.keys().copied().collect::<Vec<_>>() {
             self.kill_helper(node);
@@ -314,6 +315,7 @@ impl Supervisor {
             generation: self.set.generation,
             next_node: self.children.next_unused(),
             nodes,
+            again: self.agains(),
             spawned: self.counters.spawned,
             exits: self
                 .counters

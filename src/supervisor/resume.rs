@@ -23,6 +23,7 @@ impl Supervisor {
         self.counters.exits = handover.exits.into_iter().collect();
         self.started = handover.started;
         self.last_reap = handover.last_reap;
+        self.resume_again(handover.again);
         let mut ended = Vec::new();
         let now = clock::now();
         for state in handover.nodes {

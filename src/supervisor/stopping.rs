@@ -92,6 +92,7 @@ impl Supervisor {
         };
         self.children.is_empty()
             && self.starting.is_empty()
+            && self.again.pending() == 0
             && self.sweeps.is_quiet()
             && self.helpers.is_empty()
             && self.helpers_starting.is_empty()
@@ -112,7 +113,7 @@ impl Supervisor {
             Some(quiet) if self.children.is_empty() => idle_exit.saturating_sub(quiet),
             _ => idle_exit,
         };
-        if self.children.is_empty() && self.starting.is_empty() {
+        if self.children.is_empty() && self.starting.is_empty() && self.again.pending() == 0 {
             let pause = wait.max(Duration::from_millis(10));
             self.timers.set(Key::Idle, Some(now.mono.plus(pause)));
         } else {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::worker::{Mono, NodeId};
+use crate::worker::{Mono, NodeId, WorkerId};
 
 /// What is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,6 +15,8 @@ pub enum Key {
     Stopping(NodeId),
     /// Signs of life of a worker.
     Life(NodeId),
+    /// The next generation of a worker.
+    Restart(WorkerId),
     /// A stop hook that takes too long.
     Hook(NodeId),
     /// Rows whose change may wait a moment.

@@ -267,6 +267,9 @@ impl Supervisor {
             found.durable = false;
             return answer(reply, Ok(found));
         }
+        if self.cancel_restarting(id, by.uid, reason) {
+            return self.answer_ended(id, found, reply);
+        }
         let Some(node) = self.children.node_of(id) else {
             return answer(reply, self.already_ended(id, found));
         };
@@ -308,7 +311,9 @@ impl Supervisor {
                 if !self.cancel_node(node, by, &reason, force) {
                     continue;
                 }
-            } else if !self.cancel_starting(child, by, &reason, force) {
+            } else if !self.cancel_starting(child, by, &reason, force)
+                && !self.cancel_restarting(child, by, &reason)
+            {
                 continue;
             }
             found.push(child);
@@ -330,8 +335,12 @@ impl Supervisor {
         let Some(row) = self.registry.get(id) else {
             return answer(reply, Err(Refused::NoSuchWorker(worker.to_owned())));
         };
-        if let Some(starting) = self.starting.get_mut(&id) {
-            add_waiter(&mut starting.waiters, reply);
+        let waiters = match self.starting.get_mut(&id) {
+            Some(starting) => Some(&mut starting.waiters),
+            None => self.again.waiters(id),
+        };
+        if let Some(waiters) = waiters {
+            add_waiter(waiters, reply);
             return;
         }
         if !row.status.is_terminal() {

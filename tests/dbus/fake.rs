@@ -93,6 +93,8 @@ pub fn view(id: WorkerId) -> WorkerView {
         oom_killed: true,
         rung: Some(Rung::Kill),
         next_rung: None,
+        liveness: None,
+        restart_at: None,
         unkillable: false,
         took_usec: Some(55),
         processes: 3,

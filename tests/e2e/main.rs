@@ -27,6 +27,7 @@ mod journal;
 mod notify;
 mod output;
 mod reload;
+mod restarts;
 mod service;
 mod service_manager;
 mod sick_disk;
