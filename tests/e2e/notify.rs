@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use musterd::dbus::client::Client;
+use musterd::supervisor::handle::Stdio;
+use musterd::worker::{Control, Environment, Spec, Timeouts};
 use serde_json::Value;
 
 use crate::common::program;
@@ -110,8 +113,65 @@ fn a_worker_that_says_it_hangs_is_ended_with_that_reason() {
     world.end();
 }
 
+/// Asks on the bus for what the command line has no word for.
+fn spawn(world: &World, spec: &Spec) -> String {
+    world.ctl(&["list"]).ok();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let client = Client::peer(&world.runtime().join("sock")).await.unwrap();
+        client.spawn(spec, Stdio::default()).await.unwrap().id
+    })
+}
+
 #[test]
-fn the_watchdogs_interval_is_told_to_who_asked_for_one() {
+fn a_worker_with_a_watchdog_is_stuck_when_it_says_no_more() {
+    let test = "a_worker_with_a_watchdog_is_stuck_when_it_says_no_more";
+    if !has_systemd_notify(test) {
+        return;
+    }
+    let world = World::new();
+    let mark = world.mark();
+    let script = format!(
+        "[ $WATCHDOG_USEC = 2000000 ] || exit 9
+         for i in 1 2 3 4 5 6 7 8; do systemd-notify WATCHDOG=1; sleep 0.5; done
+         touch {mark}/silent
+         exec sleep 1000"
+    );
+    let env = ["PATH", "E2E_WORLD"].map(|name| {
+        let value = match name {
+            "PATH" => std::env::var(name).unwrap(),
+            _ => mark.to_owned(),
+        };
+        format!("{name}={value}").into()
+    });
+    let spec = Spec {
+        argv: ["sh", "-c", &script].map(Into::into).to_vec(),
+        env: Environment(env.to_vec()),
+        cwd: world.home(),
+        control: Control::Notify,
+        timeouts: Timeouts {
+            progress: Some(Duration::from_secs(1)),
+            pong: Some(Duration::from_secs(2)),
+            ..Timeouts::default()
+        },
+        ..Spec::default()
+    };
+    let id = spawn(&world, &spec);
+    let row = world.ended(&id);
+    assert!(
+        world.path().join("silent").exists(),
+        "it was ended too early: {row}"
+    );
+    let reason = text(&row["cancelled"]["reason"]);
+    assert!(reason.contains("stuck"), "{row}");
+    world.end();
+}
+
+#[test]
+fn the_socket_is_told_to_who_asked_for_it_and_to_nobody_else() {
     let world = World::new();
     let out = world.path().join("out");
     let script = format!(
