@@ -165,6 +165,8 @@ mod tests {
             ("org.muster1.Error.Ambiguous", 2, 2),
             ("org.muster1.Error.Refused.Draining", 8, 8),
             ("org.muster1.Error.Refused.TooMany", 8, 8),
+            ("org.muster1.Error.Refused.SpawnRate", 8, 8),
+            ("org.muster1.Error.Refused.TokenBudget", 8, 8),
             ("org.muster1.Error.NameTaken", 8, 8),
             ("org.muster1.Error.WrongState", 1, 1),
             ("org.muster1.Error.StartFailed", 1, 1),

@@ -49,6 +49,9 @@ pub struct NodeState {
     pub deadline: Option<Boot>,
     /// When its program was executed.
     pub started: Mono,
+    /// How fast it may ask for other workers.
+    #[serde(default)]
+    pub bucket: super::admission::Bucket,
     /// Signs of its life; none from a release that did not keep them.
     #[serde(default)]
     pub life: Option<super::life::Life>,
@@ -85,6 +88,18 @@ pub struct NodeState {
     /// Our ends of the descriptors of those who attend it.
     #[serde(default)]
     pub attendances: Vec<i32>,
+    /// Bytes of a frame that are still to be skipped.
+    #[serde(default)]
+    pub skip: u32,
+    /// Bytes for the channel that could not be sent yet, base 16.
+    #[serde(default)]
+    pub unsent: String,
+    /// Frames and fields skipped so far.
+    #[serde(default)]
+    pub skipped: u64,
+    /// What it says it is doing.
+    #[serde(default)]
+    pub says: String,
 }
 
 /// One connected peer of the socket. It is between two messages.
@@ -135,6 +150,9 @@ pub struct Handover {
     pub spawned: u64,
     /// Exits since the start by outcome.
     pub exits: BTreeMap<Outcome, u64>,
+    /// Refusals since the start by reason.
+    #[serde(default)]
+    pub refused: BTreeMap<String, u64>,
     /// Start of the first image.
     pub started: Timestamp,
     /// Last sweep that was no dry run.
@@ -162,6 +180,7 @@ impl Default for Handover {
             nofile: None,
             spawned: 0,
             exits: BTreeMap::new(),
+            refused: BTreeMap::new(),
             started: Timestamp(0),
             last_reap: None,
             clock: None,
@@ -266,6 +285,7 @@ mod tests {
                 machine,
                 deadline: Some(Boot(u64::MAX)),
                 started: Mono(1),
+                bucket: super::super::admission::Bucket::full(),
                 life: None,
                 lost: Some("a frame of 65 MiB".into()),
                 adopted: false,
@@ -280,6 +300,10 @@ mod tests {
                 stop_by: Some(Mono(9)),
                 tty: true,
                 attendances: vec![44, 45],
+                skip: 70_000,
+                unsent: "00".into(),
+                skipped: 3,
+                says: "thinking".into(),
             }],
             again: Vec::new(),
             lock: 20,
@@ -292,6 +316,7 @@ mod tests {
             nofile: Some((1024, u64::MAX)),
             spawned: 500,
             exits: BTreeMap::from([(Outcome::Crashed, 3)]),
+            refused: BTreeMap::from([("depth".into(), 2)]),
             started: Timestamp(-5),
             last_reap: Some(Timestamp(7)),
             clock: Some(-1),
