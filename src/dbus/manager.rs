@@ -5,6 +5,7 @@ use super::convert::{self, FORGET_KEYS};
 use super::dict::{Dict, NO_KEYS, Received};
 use super::dispatch::Call;
 use super::errors::{Code, Failure};
+use super::list::ListRow;
 use super::object_path;
 use super::spec::spec_from_dict;
 use crate::supervisor::handle::{CancelOptions, ListFilter, Right, Stdio, WorkerView};
@@ -32,6 +33,10 @@ pub async fn answer(call: &Call<'_>, member: &str) -> Result<Message, Failure> {
             let (worker, whom, signal, options): (String, String, i32, Received) =
                 call.arguments()?;
             kill(call, worker, &whom, signal, options).await
+        }
+        "Send" => {
+            let (worker, frame, options) = call.arguments()?;
+            send(call, worker, frame, options).await
         }
         "Freeze" => freeze(call, "Freeze", true).await,
         "Thaw" => freeze(call, "Thaw", false).await,
@@ -102,7 +107,7 @@ async fn get_worker_by_pid(call: &Call<'_>) -> Result<Message, Failure> {
 async fn list_workers(call: &Call<'_>) -> Result<Message, Failure> {
     let filter = convert::filter_from_dict(call.arguments()?)?;
     let rows = rows(call, filter).await?;
-    call.reply(&rows.iter().map(convert::list_row).collect::<Vec<_>>())
+    call.reply(&rows.iter().map(ListRow).collect::<Vec<_>>())
 }
 
 /// One page of what the caller may see: without the right to list others' rows its own.
@@ -204,6 +209,19 @@ pub async fn kill(
         return Err(Failure::invalid(why));
     }
     let ask = |caller| call.handle().kill(caller, worker.clone(), whom, signal);
+    call.ask(ask).await?;
+    call.reply(&())
+}
+
+/// Send, of the manager and of a worker.
+pub async fn send(
+    call: &Call<'_>,
+    worker: String,
+    frame: String,
+    options: Received,
+) -> Result<Message, Failure> {
+    Dict::checked("Send", options, NO_KEYS)?;
+    let ask = |caller| call.handle().send(caller, worker.clone(), frame.clone());
     call.ask(ask).await?;
     call.reply(&())
 }

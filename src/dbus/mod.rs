@@ -15,6 +15,7 @@ pub mod dict;
 mod dispatch;
 pub mod errors;
 mod kind;
+mod list;
 pub mod log_control;
 mod manager;
 mod peer;

@@ -153,7 +153,8 @@ impl Supervisor {
             leftovers: Some(LeftoversPolicy::Wait),
             ..Spec::default()
         };
-        let mut row = self.take(by, &spec, now)?;
+        let parent = by.pid.and_then(|pid| self.worker_of_process(pid));
+        let mut row = self.take(by, parent, &spec, now)?;
         row.owner = owner;
         row.adopted = true;
         row.status = Status::Live;
@@ -225,6 +226,8 @@ impl Supervisor {
             durable: false,
             adopted: Some(row.owner.uid),
             notify: None,
+            channel: None,
+            says: Box::default(),
             tty: false,
             attended: 0,
             // It promised nothing: it is never stuck, and not retired for being idle.

@@ -7,10 +7,11 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::Supervisor;
-use super::handle::{CancelReply, CancelState, Change, Reply, Stdio};
+use super::handle::{CancelReply, CancelState, Change, Ended, Reply, Stdio};
 use super::refused::Refused;
 use super::restart::{End, History, Rules, Verdict, decide};
 use super::saving::Waiter;
+use super::settle::Account;
 use super::step::SAVE_WAIT;
 use super::timers::Key;
 use crate::config::show_duration;
@@ -192,6 +193,16 @@ impl Supervisor {
         let Some(row) = self.registry.get(id) else {
             return Some(waiters);
         };
+        if Account::of(row).ended {
+            // What was told once is not told again.
+            let outcome = row.outcome.unwrap_or(Outcome::Unknown);
+            let view = Box::new(self.view(row));
+            for waiter in waiters {
+                let view = view.clone();
+                let _ = waiter.send(Ok(Ended { outcome, view }));
+            }
+            return None;
+        }
         let mut ended = row.clone();
         end(&mut ended);
         let rules = self.rules(row);
@@ -298,6 +309,7 @@ impl Supervisor {
         let waiters = self.again.waiters.remove(&id).unwrap_or_default();
         let changed = self.registry.update(id, |row| {
             row.status = Status::Spawning;
+            row.settled = false;
             row.restarts = row.restarts.saturating_add(1);
             (row.outcome, row.how_known, row.exit) = (None, None, None);
             (row.rung, row.took, row.processes) = (None, None, 0);

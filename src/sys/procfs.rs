@@ -184,6 +184,14 @@ pub fn scan() -> io::Result<Vec<Stat>> {
     Ok(all)
 }
 
+/// Supplementary groups of a process (proc_pid_status(5)).
+pub fn groups_of(pid: Pid) -> io::Result<Vec<u32>> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Groups:"));
+    let numbers = line.unwrap_or_default().split_ascii_whitespace();
+    Ok(numbers.filter_map(|n| n.parse().ok()).collect())
+}
+
 /// The value of one variable in the environment a process was started with. `None` if it is
 /// not there or not readable by us.
 pub fn environ_value(pid: Pid, name: &str) -> Option<Vec<u8>> {

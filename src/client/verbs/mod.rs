@@ -12,6 +12,7 @@ mod reap;
 mod reload;
 mod report;
 mod run;
+mod send;
 mod service;
 mod show;
 mod status;
@@ -38,6 +39,10 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
         Verb::Run(args) => Some(run::prepare(args)?),
         _ => None,
     };
+    let frame = match &verb {
+        Verb::Send(args) => send::frame(args)?,
+        _ => String::new(),
+    };
     let daemon = match &verb {
         // Inside a worker its daemon is there; a new one would know nothing of it.
         Verb::Report(_) => Daemon::connect_running(global).await?,
@@ -56,6 +61,7 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
         Verb::Monitor(args) => monitor::run(&daemon, &args, out).await,
         Verb::Cancel(args) => cancel::run(&daemon, &args, out).await,
         Verb::Kill(args) => Ok(kill(&daemon, &args).await),
+        Verb::Send(args) => send::run(&daemon, &args, &frame).await,
         Verb::Freeze(args) => Ok(freeze(&daemon, &args, true).await),
         Verb::Thaw(args) => Ok(freeze(&daemon, &args, false).await),
         Verb::Wait(args) => wait::run(&daemon, &args, out).await,

@@ -123,6 +123,16 @@ fn details(worker: &Worker, now: i64, out: &mut Output) {
     if let Some(deadline) = worker.deadline.filter(|_| !worker.is_terminal()) {
         field(out, "Deadline", &relative(deadline, now));
     }
+    if let Some(channel) = &worker.channel {
+        let skipped = match worker.frames_skipped {
+            0 => String::new(),
+            n => format!(", {n} frames or fields were not understood"),
+        };
+        field(out, "Channel", &format!("{}{skipped}", escape(channel)));
+    }
+    if worker.settled && !worker.is_terminal() {
+        field(out, "Settled", "yes");
+    }
     if worker.tokens.input + worker.tokens.output > 0 {
         let tokens = worker.tokens;
         field(
