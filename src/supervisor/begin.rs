@@ -89,9 +89,6 @@ impl Supervisor {
     fn take(&mut self, by: &Caller, spec: &Spec, now: Now) -> Result<Row, Refused> {
         self.allow(by, Right::Spawn)?;
         spec.check()?;
-        if self.is_reloading() {
-            return Err(Refused::Reloading);
-        }
         let owner = self.owner_of(by, spec)?;
         let parent = by.pid.and_then(|pid| self.worker_of_process(pid));
         let (depth, hops) = match parent.and_then(|id| self.registry.get(id)) {
