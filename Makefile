@@ -27,15 +27,21 @@ system-test: ## Boot Debian 12 and 13 as containers and test the installed packa
 	@packaging/needs.sh build deb system-test
 	@tests/system/run.sh
 
+bench: ## Measure musterd as packaged beside floors and systemd, goal by goal (takes a while)
+	@packaging/needs.sh build deb bench
+	@benches/run.sh
+
+vm-test: ## Boot a stock Debian kernel in qemu with the package, for limits and the OOM killer
+	@packaging/needs.sh build deb vm-test
+	@tests/vm/run.sh
+
 install: ## Install the built programs, units, bus policy and documents under DESTDIR and PREFIX
 	@packaging/install.sh
 
 # Targets of work that is still to come say what they will be, and fail.
-later := vm-test crash-test soak fuzz bench
-vm-test: ## Later: boot a stock Debian kernel in qemu, for limits and the OOM killer
+later := crash-test soak fuzz
 crash-test: ## Later: kill the daemon at every system call of a write, compare the roll after it
 soak: ## Later: hours of spawns, cancels and reloads; compare memory and descriptors
 fuzz: ## Later: fuzz frames, state files, probe output and configuration
-bench: ## Later: measure spawns, exits, cancels and 100,000 rows against the machine's floors
 $(later):
 	@sed -n 's/^$@:.*## Later: \(.*\)/make $@ is not built yet. It will: \1/p' Makefile >&2; exit 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that the named jobs need, and only those that are missing.
-#   packaging/needs.sh build|run|test|deb|system-test ...
+#   packaging/needs.sh build|run|test|deb|system-test|vm-test|bench ...
 set -eu
 
 declare -A packages=(
@@ -8,6 +8,8 @@ declare -A packages=(
     [run]="git:git"
     [deb]="dpkg-buildpackage:dpkg-dev dh:debhelper"
     [system-test]="systemd-nspawn:systemd-container mmdebstrap:mmdebstrap nsenter:util-linux python3:python3-minimal"
+    [bench]="systemd-nspawn:systemd-container mmdebstrap:mmdebstrap nsenter:util-linux git:git"
+    [vm-test]="qemu-system-x86_64:qemu-system-x86 mmdebstrap:mmdebstrap mkfs.ext4:e2fsprogs"
     [test]="git:git strace:strace setpriv:util-linux dbus-daemon:dbus-daemon busctl:systemd"
 )
 

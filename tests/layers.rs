@@ -64,6 +64,7 @@ const PURE: &[&str] = &[
     "supervisor/ladder.rs",
     "supervisor/liveness.rs",
     "supervisor/life.rs",
+    "supervisor/restart.rs",
     "supervisor/admission.rs",
 ];
 

@@ -170,6 +170,11 @@ pub enum Verb {
     Forget(ForgetArgs),
     /// Bring back rows that were reaped or forgotten
     Restore(WorkersArgs),
+    /// Put a process that somebody else started on the roll
+    ///
+    /// Its row lives and dies with the process. musterd signals it only when it is cancelled or
+    /// killed by name; a drain, the end of the service and the end of a parent leave it alone.
+    Adopt(AdoptArgs),
     /// Say something of the worker this runs in: tokens used, what it does, that a turn is done
     ///
     /// For an agent's own hooks. The worker is the one this program runs inside of, whatever the
@@ -302,11 +307,15 @@ pub struct RunArgs {
     #[arg(short, long, overrides_with = "detach")]
     pub wait: bool,
     /// Return as soon as it runs (the default)
-    #[arg(long, conflicts_with = "pipe")]
+    #[arg(long, conflicts_with_all = ["pipe", "pty"])]
     pub detach: bool,
     /// Give it this terminal's or pipe's input and output; implies --wait
     #[arg(long)]
     pub pipe: bool,
+    /// Give it a terminal of its own, shown on this one; implies --wait. Pressing Ctrl-] three
+    /// times within a second hangs up, and so does the end of this program
+    #[arg(long, conflicts_with_all = ["pipe", "restart"])]
+    pub pty: bool,
     /// Fail at once where waiting a little would help
     #[arg(long)]
     pub no_wait: bool,
@@ -474,6 +483,26 @@ pub struct ForgetArgs {
     /// Workers
     #[arg(required = true, value_name = "WORKER")]
     pub workers: Vec<String>,
+}
+
+/// Arguments of `adopt`.
+#[derive(Debug, Clone, Args)]
+pub struct AdoptArgs {
+    /// Free text up to 128 bytes, unique among one's running workers
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// The worktree its row protects: a directory, `auto` (the linked worktree it works in), or `none`
+    #[arg(long, value_name = "DIR|auto|none", value_hint = ValueHint::DirPath)]
+    pub worktree: Option<PathBuf>,
+    /// Why it exists: root-turn, step-turn, think, subagent, command, or a label
+    #[arg(long, value_name = "KIND")]
+    pub kind: Option<String>,
+    /// A field of the kind
+    #[arg(long, value_name = "K=V")]
+    pub kind_field: Vec<String>,
+    /// The process
+    #[arg(value_name = "PID")]
+    pub pid: u32,
 }
 
 /// Arguments of `report`.

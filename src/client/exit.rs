@@ -33,6 +33,11 @@ impl Code {
     /// A `--timeout` has passed.
     pub const TIMEOUT: Code = Code(124);
 
+    /// As a shell tells that a signal ended a program.
+    pub fn signal(signal: i32) -> Code {
+        Code(u8::try_from(signal).map_or(255, |s| s.saturating_add(128)))
+    }
+
     /// The worse of two: the higher one.
     #[must_use]
     pub fn worst(self, other: Code) -> Code {
@@ -45,9 +50,7 @@ impl Code {
         match exit {
             // Only the low byte of exit(3)'s argument ever reaches the parent.
             Some(Exit::Code(code)) => Code(u8::try_from(code & 0xff).unwrap_or(1)),
-            Some(Exit::Signal(signal)) => {
-                Code(u8::try_from(signal).map_or(255, |s| s.saturating_add(128)))
-            }
+            Some(Exit::Signal(signal)) => Code::signal(signal),
             None if outcome == Some(Outcome::Completed) => Code::DONE,
             None => Code::FAILED,
         }
@@ -162,6 +165,8 @@ mod tests {
             ("org.muster1.Error.Ambiguous", 2, 2),
             ("org.muster1.Error.Refused.Draining", 8, 8),
             ("org.muster1.Error.Refused.TooMany", 8, 8),
+            ("org.muster1.Error.Refused.SpawnRate", 8, 8),
+            ("org.muster1.Error.Refused.TokenBudget", 8, 8),
             ("org.muster1.Error.NameTaken", 8, 8),
             ("org.muster1.Error.WrongState", 1, 1),
             ("org.muster1.Error.StartFailed", 1, 1),

@@ -91,6 +91,7 @@ pub struct Worker {
     pub adopted: bool,
     pub tokens: Tokens,
     pub restarts: u32,
+    pub restart_at: Option<i64>,
     pub leftovers: Leftovers,
     pub unenforced: Vec<String>,
     pub outside: Vec<Outsider>,

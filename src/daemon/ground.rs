@@ -17,14 +17,14 @@ use crate::registry::store::Store;
 use crate::service_event;
 use crate::supervisor::Settings;
 use crate::supervisor::handover::Handover;
-use crate::supervisor::reconcile::reconcile;
+use crate::supervisor::reconcile::{Reconciled, reconcile};
 use crate::supervisor::unrecorded::end_unrecorded;
 use crate::sys::cgroup::{self, Choice, Tree};
 use crate::sys::guardian::DaemonSide;
 use crate::sys::lock::{LockError, StateLock, acquire};
 use crate::sys::privilege::{self, Privileges};
 use crate::sys::{process, reexec, systemd};
-use crate::worker::{Owner, WorkerId};
+use crate::worker::Owner;
 
 /// What the main thread has brought up when the loop begins.
 pub(super) struct Ground {
@@ -115,17 +115,17 @@ impl Ground {
     }
 
     /// What the last life of this daemon left behind is ended, and its rows say so.
-    pub(super) fn reconcile(&mut self) -> Vec<WorkerId> {
+    pub(super) fn reconcile(&mut self) -> Reconciled {
         if self.before.is_some() {
-            return Vec::new();
+            return Reconciled::default();
         }
-        let found = reconcile(&mut self.registry);
-        self.degraded.extend(found.errors);
+        let mut found = reconcile(&mut self.registry);
+        self.degraded.append(&mut found.errors);
         self.end_lost_workers();
         if let Ok(tree) = &self.tree {
             end_old_runs(tree, &self.prefix);
         }
-        found.settled
+        found
     }
 
     /// What the last daemon had started and not yet written down.

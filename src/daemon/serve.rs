@@ -59,7 +59,7 @@ async fn run_service(
     ready: Option<OwnedFd>,
     log: Arc<Control>,
 ) -> Result<End, Fault> {
-    let settled = ground.reconcile();
+    let found = ground.reconcile();
     let Ground {
         set,
         registry,
@@ -80,7 +80,8 @@ async fn run_service(
         quarantined: ground.quarantined,
         degraded: ground.degraded,
         clock: ground.clock,
-        settled,
+        adopted: found.adopted,
+        settled: found.settled,
         doors: doors_in,
     };
     let (socket, again) = (set.socket.clone(), set.again.clone());

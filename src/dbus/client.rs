@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
@@ -13,12 +14,14 @@ use serde::de::DeserializeOwned;
 use zbus::names::OwnedErrorName;
 use zbus::{Connection, MatchRule, MessageStream, OwnedObjectPath, Variant};
 
+use super::adopt::adoption_to_dict;
 use super::convert;
 use super::errors::Code;
 use super::log_control::{LOG_CONTROL, LOG_OBJECT};
 use super::replies::{Dict, event, find, get, id_of, listed, reaped_row};
 use super::report::facts_to_dict;
 use super::{BUS_NAME, MANAGER, OBJECT, WORKER, spec};
+use crate::supervisor::adopt::Adoption;
 use crate::supervisor::handle::{
     CancelOptions, DrainOptions, ListFilter, ReapOptions, Stdio, Whom,
 };
@@ -240,6 +243,25 @@ impl Client {
     pub async fn status(&self, worker: &str) -> Result<serde_json::Value, CallError> {
         let text: String = self.manager("Status", &(worker,)).await?;
         serde_json::from_str(&text).map_err(|e| CallError::BadReply(format!("Status: {e}")))
+    }
+
+    /// Puts the process of a pidfd on the roll.
+    pub async fn adopt(&self, pidfd: BorrowedFd<'_>, how: &Adoption) -> Result<Spawned, CallError> {
+        let (id, object, more): (String, OwnedObjectPath, Dict) = self
+            .manager("Adopt", &(zbus::Fd::from(pidfd), adoption_to_dict(how)))
+            .await?;
+        Ok(Spawned {
+            id,
+            object: object.to_string(),
+            unenforced: get(&more, "unenforced"),
+            durable: get(&more, "durable"),
+        })
+    }
+
+    /// A descriptor: the worker counts as attended while it is open.
+    pub async fn attend(&self, worker: &str) -> Result<OwnedFd, CallError> {
+        let fd: zbus::OwnedFd = self.manager("Attend", &(worker, no_options())).await?;
+        Ok(fd.into())
     }
 
     /// Reports of the worker that this process sits in.

@@ -293,6 +293,10 @@ impl Task {
             header,
             who,
             subject,
+            fds: match &*self.link {
+                Link::Peer { fds, .. } => *fds,
+                Link::Bus { .. } => true,
+            },
         };
         // Boxed: the future of the largest handler would otherwise be in every task's.
         Box::pin(answer(&call)).await

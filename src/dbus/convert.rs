@@ -18,20 +18,6 @@ use crate::worker::{Exit, WorkerId};
 /// Bytes of a command line in a list.
 const ARGV_IN_LIST: usize = 2048;
 
-/// A row of ListWorkers, as sent.
-pub type ListRow = (
-    String,
-    String,
-    String,
-    &'static str,
-    &'static str,
-    u32,
-    u32,
-    u64,
-    u64,
-    ObjectPath<'static>,
-    Details,
-);
 /// A row of ListWorkers, as received.
 pub type OwnedListRow = (
     String,
@@ -219,47 +205,6 @@ pub fn spawned(answer: &Spawned) -> (String, ObjectPath<'static>, Details) {
     put(&mut more, "unenforced", Some(answer.unenforced.clone()));
     put(&mut more, "durable", Some(answer.durable));
     (answer.id.to_string(), object_path(answer.id), more)
-}
-
-/// A row of ListWorkers.
-pub fn list_row(view: &WorkerView) -> ListRow {
-    let mut more = Details::new();
-    let micros = |t: crate::worker::Timestamp| t.micros();
-    put(
-        &mut more,
-        "argv",
-        (!view.argv.is_empty()).then(|| view.argv.clone()),
-    );
-    put(&mut more, "cwd", filled(&view.cwd));
-    put(&mut more, "worktree", view.worktree.clone());
-    put(&mut more, "started", view.started.map(micros));
-    put(&mut more, "exited", view.exited.map(micros));
-    put(&mut more, "outcome", view.outcome.map(|o| o.as_str()));
-    put_exit(&mut more, view.exit);
-    put(&mut more, "rung", view.rung.map(|r| r.as_str()));
-    put(&mut more, "held", view.held.then_some(true));
-    put(&mut more, "parent", view.parent.map(|p| p.to_string()));
-    put(&mut more, "read-only", view.read_only.clone());
-    put(&mut more, "note", view.note.clone());
-    let names = &view.leftovers.names;
-    put(
-        &mut more,
-        "leftovers",
-        (!names.is_empty()).then(|| names.clone()),
-    );
-    (
-        view.id.to_string(),
-        view.name.clone(),
-        view.kind.clone(),
-        view.status.as_str(),
-        view.health.map_or("", |h| h.as_str()),
-        view.owner.uid,
-        pid(view),
-        view.created.micros(),
-        view.tokens.input.saturating_add(view.tokens.output),
-        object_path(view.id),
-        more,
-    )
 }
 
 /// Command line in a list: 1,000 rows of 1 MiB would be more than a bus carries. The whole one

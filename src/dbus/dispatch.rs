@@ -87,6 +87,8 @@ pub struct Call<'m> {
     pub who: Credentials,
     /// For a check of its rights.
     pub subject: Subject,
+    /// A descriptor can go with the reply.
+    pub fds: bool,
 }
 
 impl Call<'_> {

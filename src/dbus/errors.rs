@@ -55,6 +55,20 @@ codes! {
     Draining = "org.muster1.Error.Refused.Draining",
     /// A limit of admission.
     TooMany = "org.muster1.Error.Refused.TooMany",
+    /// Workers that start workers, too far.
+    Depth = "org.muster1.Error.Refused.Depth",
+    /// A chain of messages that is too long.
+    MessageDepth = "org.muster1.Error.Refused.MessageDepth",
+    /// One worker asks too fast; passes by itself.
+    SpawnRate = "org.muster1.Error.Refused.SpawnRate",
+    /// The machine strains for memory; passes by itself.
+    MemoryPressure = "org.muster1.Error.Refused.MemoryPressure",
+    /// The machine strains for CPU time; passes by itself.
+    CpuPressure = "org.muster1.Error.Refused.CpuPressure",
+    /// The worker that asks has spent its tokens.
+    TokenBudget = "org.muster1.Error.Refused.TokenBudget",
+    /// The worker that asks is being ended.
+    AskerEnds = "org.muster1.Error.Refused.AskerEnds",
     /// The state directory cannot be written.
     DiskFull = "org.muster1.Error.Refused.DiskFull",
     /// A non-terminal row has the name.
@@ -140,6 +154,13 @@ impl From<Refused> for Failure {
             Refused::Draining => Code::Draining,
             Refused::ShuttingDown => Code::ShuttingDown,
             Refused::TooMany(_) => Code::TooMany,
+            Refused::Depth(_) => Code::Depth,
+            Refused::MessageDepth(_) => Code::MessageDepth,
+            Refused::SpawnRate { .. } => Code::SpawnRate,
+            Refused::MemoryPressure(_) => Code::MemoryPressure,
+            Refused::CpuPressure(_) => Code::CpuPressure,
+            Refused::TokenBudget(_) => Code::TokenBudget,
+            Refused::AskerEnds(_) => Code::AskerEnds,
             Refused::NameTaken { .. } => Code::NameTaken,
             Refused::DiskFull(_) => Code::DiskFull,
             Refused::WrongState { .. } => Code::WrongState,

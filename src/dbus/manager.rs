@@ -5,6 +5,7 @@ use super::convert::{self, FORGET_KEYS};
 use super::dict::{Dict, NO_KEYS, Received};
 use super::dispatch::Call;
 use super::errors::{Code, Failure};
+use super::list::ListRow;
 use super::object_path;
 use super::spec::spec_from_dict;
 use crate::supervisor::handle::{CancelOptions, ListFilter, Right, Stdio, WorkerView};
@@ -35,6 +36,8 @@ pub async fn answer(call: &Call<'_>, member: &str) -> Result<Message, Failure> {
         }
         "Freeze" => freeze(call, "Freeze", true).await,
         "Thaw" => freeze(call, "Thaw", false).await,
+        "Adopt" => super::adopt::adopt(call).await,
+        "Attend" => super::adopt::attend(call).await,
         "Report" => super::report::report(call).await,
         "Reap" => reap(call).await,
         "Hold" => hold(call).await,
@@ -100,7 +103,7 @@ async fn get_worker_by_pid(call: &Call<'_>) -> Result<Message, Failure> {
 async fn list_workers(call: &Call<'_>) -> Result<Message, Failure> {
     let filter = convert::filter_from_dict(call.arguments()?)?;
     let rows = rows(call, filter).await?;
-    call.reply(&rows.iter().map(convert::list_row).collect::<Vec<_>>())
+    call.reply(&rows.iter().map(ListRow).collect::<Vec<_>>())
 }
 
 /// One page of what the caller may see: without the right to list others' rows its own.

@@ -4,6 +4,7 @@
 //! Objects are not registered anywhere: a path is looked at when a call for it comes, so that
 //! 100,000 rows cost nothing on any number of connections.
 
+pub mod adopt;
 pub mod auth;
 pub mod bus;
 pub mod client;
@@ -15,6 +16,7 @@ mod dispatch;
 pub mod errors;
 mod handshake;
 mod kind;
+mod list;
 pub mod log_control;
 mod manager;
 mod peer;

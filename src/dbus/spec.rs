@@ -106,7 +106,7 @@ fn limits_from_dict(d: &mut Dict, spec: &mut Spec) -> Result<(), Failure> {
     Ok(())
 }
 
-fn worktree(text: Option<OsString>) -> WorktreeChoice {
+pub(super) fn worktree(text: Option<OsString>) -> WorktreeChoice {
     match text {
         None => WorktreeChoice::Auto,
         Some(text) if text == "auto" || text.is_empty() => WorktreeChoice::Auto,
@@ -200,7 +200,7 @@ fn as_string(text: &OsStr) -> Option<String> {
         .map(str::to_owned)
 }
 
-fn put_text(dict: &mut HashMap<String, Variant<'static>>, key: &str, text: &OsStr) {
+pub(super) fn put_text(dict: &mut HashMap<String, Variant<'static>>, key: &str, text: &OsStr) {
     match as_string(text) {
         Some(plain) => dict.insert(key.to_owned(), plain.into()),
         None => dict.insert(format!("{key}-bytes"), text.as_bytes().to_vec().into()),

@@ -38,6 +38,8 @@ pub const DRAINING: &str = "1975dae64f204a449b7bfb09e9b6ff38";
 pub const RESUMED: &str = "136d6c3e33f84f02b8570bc810458cf8";
 /// A worker's output goes to a file, since the journal did not take it.
 pub const OUTPUT_TO_FILE: &str = "d405dd161e334a28bfea89d31840d34b";
+/// A generation of a worker ended and another will follow.
+pub const WORKER_RESTARTS: &str = "0bc058c89d444f19a009bcaf4f1a40af";
 /// The image was replaced in place.
 pub const RELOADED: &str = "4a6c56653f054873aebd0ab5fcfc4f49";
 /// A reload was refused; the image before serves on.
@@ -64,6 +66,7 @@ pub const ALL: &[(&str, &str)] = &[
     ("DRAINING", DRAINING),
     ("RESUMED", RESUMED),
     ("OUTPUT_TO_FILE", OUTPUT_TO_FILE),
+    ("WORKER_RESTARTS", WORKER_RESTARTS),
     ("RELOADED", RELOADED),
     ("RELOAD_REFUSED", RELOAD_REFUSED),
 ];

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::admission::{Caps, Load, admit};
+use super::admission::{Bucket, Caps, Load, admit};
+use super::again::Recipe;
 use super::children::Child;
 use super::fault::StartFault;
 use super::handle::{Caller, Change, Reply, Right, Spawned, Stdio};
 use super::ladder::Plan;
-use super::prepare::{Prepared, prepare};
+use super::notified::Notify;
+use super::prepare::{Job, Prepared, prepare};
 use super::refused::Refused;
 use super::saving::Waiter;
 use super::step::{Event, Machine, SAVE_WAIT};
@@ -31,13 +33,15 @@ pub(super) struct StartResult {
     node: NodeId,
     outcome: Result<(Started, Prepared), StartFault>,
     saved: oneshot::Receiver<std::io::Result<()>>,
-    reply: Reply<Spawned>,
+    /// `None` for a generation after the first: nobody asked for it at this moment.
+    reply: Option<Reply<Spawned>>,
 }
 
 impl Supervisor {
     pub(super) fn spawn(&mut self, by: Caller, spec: Spec, io: Stdio, reply: Reply<Spawned>) {
         let now = clock::now();
-        let row = match self.take(&by, &spec, now) {
+        let taken = Self::check_restart(&spec, &io).and_then(|()| self.take(&by, &spec, now));
+        let row = match taken {
             Ok(row) => row,
             Err(refused) => {
                 let _ = reply.send(Err(refused));
@@ -45,21 +49,40 @@ impl Supervisor {
             }
         };
         let id = row.id;
-        let job = self.preparation(&row, spec, io, &by);
-        let node = self.children.next_node();
+        let groups = if row.owner.uid == by.uid {
+            by.groups
+        } else {
+            Vec::new()
+        };
+        let again = (spec.restart != RestartPolicy::No).then(|| Recipe::new(&spec, &groups));
+        let job = self.preparation(&row, spec, io, groups);
         if self.registry.insert(row, None).is_err() {
             let _ = reply.send(Err(Refused::Io(format!("the id {id} is taken; ask again"))));
             return;
         }
+        if let Some(recipe) = again {
+            self.remember(id, recipe);
+        }
         let saved = self.save(id);
-        self.starting.insert(
-            id,
-            Starting {
-                node,
-                cancel: None,
-                waiters: Vec::new(),
-            },
-        );
+        self.launch(id, job, Vec::new(), saved, Some(reply));
+    }
+
+    /// Prepares and forks off the loop; [`Supervisor::start_ended`] hears of it.
+    pub(super) fn launch(
+        &mut self,
+        id: WorkerId,
+        job: Job,
+        waiters: Vec<Waiter>,
+        saved: oneshot::Receiver<std::io::Result<()>>,
+        reply: Option<Reply<Spawned>>,
+    ) {
+        let node = self.children.next_node();
+        let starting = Starting {
+            node,
+            cancel: None,
+            waiters,
+        };
+        self.starting.insert(id, starting);
         let forker = self.forker.clone();
         self.spawn_inner(async move {
             let outcome = match prepare(job).await {
@@ -85,8 +108,16 @@ impl Supervisor {
         });
     }
 
-    /// Admission, and the row if it is taken.
-    fn take(&mut self, by: &Caller, spec: &Spec, now: Now) -> Result<Row, Refused> {
+    /// Admission, and the row if it is taken. Refusals are counted.
+    pub(super) fn take(&mut self, by: &Caller, spec: &Spec, now: Now) -> Result<Row, Refused> {
+        let taken = self.try_take(by, spec, now);
+        if let Some(reason) = taken.as_ref().err().and_then(Refused::reason) {
+            *self.counters.refused.entry(reason.into()).or_default() += 1;
+        }
+        taken
+    }
+
+    fn try_take(&mut self, by: &Caller, spec: &Spec, now: Now) -> Result<Row, Refused> {
         self.allow(by, Right::Spawn)?;
         spec.check()?;
         let owner = self.owner_of(by, spec)?;
@@ -105,11 +136,13 @@ impl Supervisor {
                 Health::Ok => None,
                 Health::Degraded(why) => Some(why.clone()),
             },
-            workers: count(self.children.len() + self.starting.len()),
+            workers: count(self.children.len() + self.starting.len() + self.again.pending()),
             workers_of_owner: u32::try_from(of_owner.active).unwrap_or(u32::MAX),
             rows_of_owner: u32::try_from(of_owner.rows).unwrap_or(u32::MAX),
             depth,
             msg_depth: hops.or(msg_depth(&spec.kind)).unwrap_or(0),
+            parent: parent.and_then(|id| self.asker(id)),
+            pressure: self.pressure(now),
         };
         let limits = &self.set.config.limits;
         let caps = Caps {
@@ -118,8 +151,10 @@ impl Supervisor {
             rows_per_owner: limits.max_rows_per_owner,
             depth: limits.max_depth,
             msg_depth: limits.max_message_depth,
+            memory_pressure: limits.memory_pressure,
+            cpu_pressure: limits.cpu_pressure,
         };
-        admit(&load, &caps)?;
+        admit(&load, &caps, spec.priority)?;
         if let Some(id) = self.registry.name_taken(owner.uid, &spec.name) {
             return Err(Refused::NameTaken {
                 name: spec.name.clone(),
@@ -127,6 +162,10 @@ impl Supervisor {
             });
         }
         not_yet(spec)?;
+        // Last: what is refused for another reason costs the worker nothing.
+        if let Some(parent) = parent {
+            self.take_from_bucket(parent, now)?;
+        }
         let id = self
             .new_id()
             .map_err(|e| Refused::Io(format!("no random id: {e}")))?;
@@ -212,6 +251,7 @@ impl Supervisor {
         if let Some(force) = cancel {
             self.on_event(node, Event::Cancel { force });
         }
+        let Some(reply) = reply else { return };
         tokio::spawn(async move {
             let durable = matches!(tokio::time::timeout(SAVE_WAIT, saved).await, Ok(Ok(Ok(()))));
             let _ = reply.send(answer.map(|unenforced| Spawned {
@@ -244,6 +284,9 @@ impl Supervisor {
         let leaf = child.leaf.as_ref().map(Leaf::rel);
         let has_output = prepared.output.is_some();
         self.children.insert(child);
+        if let Err(error) = self.children.watch_notify(node) {
+            tracing::error!(%error, MUSTER_WORKER = id.as_str(), "cannot watch its notify socket");
+        }
         let _ = self.registry.update(id, |row| {
             row.status = if row.cancelled.is_some() {
                 Status::Stopping
@@ -273,8 +316,11 @@ impl Supervisor {
         }
         self.watch_life(node);
         self.timers.set(super::timers::Key::Idle, None);
-        let _ = self.changes.send(Change::New(id));
         if let Some(row) = self.registry.get(id) {
+            let _ = self.changes.send(match row.restarts {
+                0 => Change::New(id),
+                _ => Change::Changed(id),
+            });
             super::journal::worker_started(row);
         }
         Ok(prepared.unenforced)
@@ -308,6 +354,7 @@ impl Supervisor {
             started: now.mono,
             waiting: leaf.is_none().then(Vec::new),
             leaf,
+            bucket: Bucket::full(),
             life: self.life(row, now),
             lost: None,
             attended: 0,
@@ -317,6 +364,10 @@ impl Supervisor {
             waiters: Vec::new(),
             cancels: Vec::new(),
             durable: false,
+            adopted: None,
+            notify: prepared.notify.take().map(Notify::new),
+            tty: prepared.tty,
+            attendances: Vec::new(),
             process: started.process,
         }
     }
@@ -332,23 +383,27 @@ impl Supervisor {
         if let Some(leaf) = fault.leaf {
             self.remove_leaf(leaf, 0, now);
         }
-        let ended = self.registry.finish(id, |row| {
+        let first = self.registry.get(id).is_none_or(|row| row.restarts == 0);
+        if first {
+            // The caller is told and may ask again; a policy is for what has run.
+            self.again.stop(id);
+        }
+        let last = self.end_generation(id, Duration::ZERO, waiters, now, |row| {
             row.status = Status::Exited;
             row.outcome = Some(Outcome::Crashed);
             row.how_known = Some(HowKnown::StartFailed);
             row.exited = Some(now.wall);
             row.note = Some(sentence.clone());
         });
-        if ended.is_ok() {
-            *self.counters.exits.entry(Outcome::Crashed).or_default() += 1;
+        *self.counters.exits.entry(Outcome::Crashed).or_default() += 1;
+        if first {
             let _ = self.changes.send(Change::New(id));
-            self.settle(id, waiters);
         }
-        self.schedule_sweep(now);
-        self.activity.reset(now.mono);
-        self.look_for_idleness(now);
         if let Some(row) = self.registry.get(id) {
             super::journal::start_failed(row, &sentence);
+        }
+        if let Some(waiters) = last {
+            self.settle_for_good(id, waiters, now);
         }
         Refused::StartFailed {
             id,
@@ -387,11 +442,7 @@ fn given_up(started: &Started, prepared: Prepared, error: &std::io::Error) -> St
 
 /// What the contract has and this release does not do is refused, not silently left out.
 fn not_yet(spec: &Spec) -> Result<(), Refused> {
-    let asked = [
-        ("control", spec.control != Control::None),
-        ("restart", spec.restart != RestartPolicy::No),
-        ("tty", spec.tty),
-    ];
+    let asked = [("control", spec.control == Control::Frames)];
     match asked.iter().find(|(_, asked)| *asked) {
         Some((key, _)) => Err(Refused::NotSupported(format!("{key} (in this release)"))),
         None => Ok(()),

@@ -9,6 +9,7 @@ use rustix::event::{Timespec, epoll};
 use tokio::io::unix::AsyncFd;
 
 use super::handle::{CancelReply, Ended, Reply};
+use super::notified::Notify;
 use super::step::Machine;
 use crate::sys::cgroup::Leaf;
 use crate::sys::process::ProcessRef;
@@ -25,6 +26,10 @@ pub enum Ready {
     Tracked(NodeId),
     /// A helper of the daemon has ended; it is in no table.
     Helper(NodeId),
+    /// It has something to say on its notify socket.
+    Notify(NodeId),
+    /// Somebody who attended has gone; the number is the attendance's own.
+    Attendance(NodeId),
 }
 
 /// A process of a worker that is followed one by one, where there is no leaf to ask.
@@ -63,6 +68,8 @@ pub struct Child {
     pub deadline: Option<Boot>,
     /// When its program was executed.
     pub started: Mono,
+    /// How fast it may ask for other workers.
+    pub bucket: super::admission::Bucket,
     /// Signs of its life.
     pub life: super::life::Life,
     /// Why its channel was lost, until a ladder says so.
@@ -84,12 +91,25 @@ pub struct Child {
     pub cancels: Vec<(Reply<CancelReply>, CancelReply)>,
     /// `stopping` was on disk before the first signal.
     pub durable: bool,
+    /// Started by somebody else and adopted; the owner's uid. Such a process is no child of
+    /// ours, is waited for by its pidfd alone and is signalled only where its owner asked.
+    pub adopted: Option<u32>,
+    /// Its notify socket, where it asked for one.
+    pub notify: Option<Notify>,
+    /// It was given a terminal of its own.
+    pub tty: bool,
+    /// Our ends of their descriptors, each under a number of its own.
+    pub attendances: Vec<(NodeId, OwnedFd)>,
 }
 
 const LEADER: u64 = 0;
 const LEAF: u64 = 1;
 const TRACKED: u64 = 2;
 const HELPER: u64 = 3;
+const NOTIFY: u64 = 4;
+const ATTENDANCE: u64 = 5;
+/// Bits of an event's data that say what it is of; the others are the number.
+const KIND_BITS: u32 = 4;
 
 /// The table.
 #[derive(Debug)]
@@ -98,6 +118,8 @@ pub struct Children {
     by_worker: HashMap<WorkerId, NodeId>,
     by_pid: HashMap<Pid, NodeId>,
     by_kind: BTreeMap<KindType, u32>,
+    attendances: HashMap<NodeId, NodeId>,
+    adopted: usize,
     next: u64,
     poll: AsyncFd<OwnedFd>,
 }
@@ -111,6 +133,8 @@ impl Children {
             by_worker: HashMap::new(),
             by_pid: HashMap::new(),
             by_kind: BTreeMap::new(),
+            attendances: HashMap::new(),
+            adopted: 0,
             next: next.0,
             poll: crate::sys::watch::readable(poll)?,
         })
@@ -153,6 +177,7 @@ impl Children {
         self.by_worker.insert(child.id, child.node);
         self.by_pid.insert(child.process.id().pid, child.node);
         *self.by_kind.entry(child.kind).or_default() += 1;
+        self.adopted += usize::from(child.adopted.is_some());
         self.by_node.insert(child.node, child);
     }
 
@@ -161,6 +186,7 @@ impl Children {
     pub fn remove(&mut self, node: NodeId) -> Option<Child> {
         let child = self.by_node.remove(&node)?;
         self.by_worker.remove(&child.id);
+        self.adopted -= usize::from(child.adopted.is_some());
         self.by_pid.remove(&child.process.id().pid);
         if let Some(count) = self.by_kind.get_mut(&child.kind) {
             *count = count.saturating_sub(1);
@@ -171,6 +197,13 @@ impl Children {
         }
         for tracked in &child.tracked {
             self.unwatch(&tracked.process);
+        }
+        if let Some(notify) = &child.notify {
+            self.unwatch(&notify.socket);
+        }
+        for (key, fd) in &child.attendances {
+            self.attendances.remove(key);
+            self.unwatch(fd);
         }
         Some(child)
     }
@@ -230,6 +263,52 @@ impl Children {
         left
     }
 
+    /// Watches a child's notify socket.
+    pub fn watch_notify(&self, node: NodeId) -> io::Result<()> {
+        match self.by_node.get(&node).and_then(|c| c.notify.as_ref()) {
+            Some(notify) => self.watch(&notify.socket, node, NOTIFY, epoll::EventFlags::IN),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets a child's notify socket be, or listens to it again.
+    pub fn listen(&self, node: NodeId, on: bool) {
+        let flags = if on {
+            epoll::EventFlags::IN
+        } else {
+            epoll::EventFlags::empty()
+        };
+        if let Some(notify) = self.by_node.get(&node).and_then(|c| c.notify.as_ref()) {
+            let data = epoll::EventData::new_u64(node.0 << KIND_BITS | NOTIFY);
+            // ENOENT: it is not watched, which has been said.
+            let _ = epoll::modify(self.poll.get_ref(), &notify.socket, data, flags);
+        }
+    }
+
+    /// Somebody attends a child for as long as the other end of `ours` is open. Without flags
+    /// only that is reported.
+    pub fn add_attendance(&mut self, node: NodeId, ours: OwnedFd) -> io::Result<()> {
+        let key = self.next_node();
+        self.watch(&ours, key, ATTENDANCE, epoll::EventFlags::empty())?;
+        if let Some(child) = self.by_node.get_mut(&node) {
+            child.attendances.push((key, ours));
+            child.attended = child.attended.saturating_add(1);
+            self.attendances.insert(key, node);
+        }
+        Ok(())
+    }
+
+    /// Takes one out again, and names the child.
+    pub fn end_attendance(&mut self, key: NodeId) -> Option<NodeId> {
+        let node = self.attendances.remove(&key)?;
+        let child = self.by_node.get_mut(&node)?;
+        let at = child.attendances.iter().position(|(k, _)| *k == key)?;
+        let (_, fd) = child.attendances.swap_remove(at);
+        child.attended = child.attended.saturating_sub(1);
+        self.unwatch(&fd);
+        Some(node)
+    }
+
     fn watch(
         &self,
         what: &impl AsFd,
@@ -237,7 +316,7 @@ impl Children {
         kind: u64,
         flags: epoll::EventFlags,
     ) -> io::Result<()> {
-        let data = epoll::EventData::new_u64(node.0 << 2 | kind);
+        let data = epoll::EventData::new_u64(node.0 << KIND_BITS | kind);
         epoll::add(self.poll.get_ref(), what, data, flags)?;
         Ok(())
     }
@@ -272,11 +351,13 @@ impl Children {
         }
         ready.extend(events.iter().map(|event: &epoll::Event| {
             let data = event.data.u64();
-            let node = NodeId(data >> 2);
-            match data & 3 {
+            let node = NodeId(data >> KIND_BITS);
+            match data & ((1 << KIND_BITS) - 1) {
                 LEADER => Ready::Leader(node),
                 LEAF => Ready::Leaf(node),
                 TRACKED => Ready::Tracked(node),
+                NOTIFY => Ready::Notify(node),
+                ATTENDANCE => Ready::Attendance(node),
                 _ => Ready::Helper(node),
             }
         }));
@@ -286,6 +367,16 @@ impl Children {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.by_node.len()
+    }
+
+    /// How many a drain ends: all but the adopted.
+    pub fn len_of_own(&self) -> usize {
+        self.by_node.len().saturating_sub(self.adopted)
+    }
+
+    /// How many were adopted.
+    pub fn adopted(&self) -> usize {
+        self.adopted
     }
 
     /// None at all.

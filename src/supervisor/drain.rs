@@ -31,6 +31,7 @@ impl Supervisor {
         for id in starting {
             self.cancel_starting(id, by, reason, forced);
         }
+        self.end_restarting(by, reason);
     }
 
     pub(super) fn drain_verb(
@@ -51,7 +52,7 @@ impl Supervisor {
             for_good: false,
         });
         self.timers.set(Key::Drain, until);
-        let (workers, uid) = (self.children.len(), by.uid);
+        let (workers, uid) = (self.children.len_of_own(), by.uid);
         let fate = if how.wait { "may finish" } else { "are ended" };
         let shown = crate::worker::row::clip(reason, 256);
         service_event!(
@@ -65,6 +66,8 @@ impl Supervisor {
                 reason => format!("the service is draining: {reason}"),
             };
             self.end_all(uid, &why, false);
+        } else {
+            self.end_restarting(uid, "the service is draining");
         }
         let _ = self.changes.send(Change::Service);
         Ok(())

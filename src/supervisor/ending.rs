@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use super::handle::{CancelReply, CancelState, Change};
 use super::ladder::Act;
-use super::members::{kill_all, leftovers, members, report, signal_rest, thaw};
+use super::members::{kill_all, leftovers, members, report, signal_group_of, signal_rest, thaw};
 use super::step::{Effect, Event};
 use super::timers::Key;
 use super::{Inner, Supervisor};
 use crate::sys::cgroup::{Leaf, Removed};
-use crate::sys::process::signal_group;
 use crate::sys::{clock, wait};
 use crate::worker::{Cancellation, HowKnown, NodeId, Now, Outcome, Pid, Rung, Status, WorkerId};
 
@@ -22,9 +21,14 @@ impl Supervisor {
     /// The leader's pidfd is readable. Its status is looked at, not taken: it stays a zombie
     /// until its group and leaf are swept, so that no signal can reach a recycled id.
     pub(super) fn leader_ready(&mut self, node: NodeId) {
+        self.look_at_attendances(node);
+        self.hear_out(node, clock::now());
         let Some(child) = self.children.get(node) else {
             return;
         };
+        if child.adopted.is_some() {
+            return self.adopted_ready(node);
+        }
         match wait::peek(std::os::fd::AsFd::as_fd(&child.process)) {
             Ok(Some(exit)) => {
                 self.children.leader_seen(node);
@@ -121,12 +125,24 @@ impl Supervisor {
         }
     }
 
-    /// Starts a worker's ladder, with the reason in the row. No error if one is under way.
-    pub(super) fn cancel_node(&mut self, node: NodeId, by: u32, reason: &str, force: bool) {
+    /// Starts a worker's ladder, with the reason in the row, for any reason but its owner's word.
+    /// `false`: it was adopted, and only that word counts.
+    pub(super) fn cancel_node(&mut self, node: NodeId, by: u32, reason: &str, force: bool) -> bool {
+        let adopted = self.children.get(node).map(|child| child.adopted);
+        if adopted != Some(None) {
+            return false;
+        }
+        self.begin_ladder(node, by, reason, force);
+        true
+    }
+
+    /// The same on the word of who may say so. No error if a ladder is under way.
+    pub(super) fn begin_ladder(&mut self, node: NodeId, by: u32, reason: &str, force: bool) {
         let Some(child) = self.children.get(node) else {
             return;
         };
         let (id, leader_runs) = (child.id, child.machine.leader_runs());
+        self.again.stop(id);
         let now = clock::now();
         let _ = self.registry.update(id, |row| {
             row.status = Status::Stopping;
@@ -151,6 +167,7 @@ impl Supervisor {
             return false;
         };
         starting.cancel = Some(starting.cancel.unwrap_or(false) || force);
+        self.again.stop(id);
         let cancellation = Cancellation::new(by, reason, clock::now().wall);
         let _ = self.registry.update(id, |row| {
             row.cancelled.get_or_insert(cancellation);
@@ -223,7 +240,7 @@ impl Supervisor {
         match act {
             Act::Ask => {}
             Act::Thaw => thaw(child),
-            Act::Group(signal) => report(id, "group", signal_group(child.pgid, signal)),
+            Act::Group(signal) => report(id, "group", signal_group_of(child, signal)),
             Act::Rest(signal) => signal_rest(child, signal),
             Act::Kill => {
                 kill_all(child);
@@ -253,6 +270,9 @@ impl Supervisor {
         let Some(child) = self.children.get(node) else {
             return;
         };
+        if child.adopted.is_some() {
+            return self.on_event(node, Event::Emptied);
+        }
         if child.leaf.is_none() {
             self.want_scan(node);
             return;
@@ -307,8 +327,11 @@ impl Supervisor {
         };
         self.journal_stream_ended(node);
         self.timers.set(Key::Node(node), None);
+        self.timers.set(Key::Listen(node), None);
+        self.timers.set(Key::Stopping(node), None);
         self.timers.set(Key::Life(node), None);
         self.deadlines.remove(node);
+        let adopted = child.adopted.is_some();
         let exit = wait::reap(std::os::fd::AsFd::as_fd(&child.process))
             .ok()
             .flatten();
@@ -320,29 +343,25 @@ impl Supervisor {
             .ladder_began()
             .map(|began| ended.mono.since(began));
         let (rung, processes) = (child.machine.rung(), child.processes);
-        let mut runtime_dir = None;
-        let mut owner = self.set.me;
-        let finished = self.registry.finish(child.id, |row| {
+        let lived = ended.mono.since(child.started);
+        let waiters = std::mem::take(&mut child.waiters);
+        let last = self.end_generation(child.id, lived, waiters, now, |row| {
             row.status = Status::Exited;
             row.outcome = Some(outcome);
-            row.how_known = Some(HowKnown::Waited);
+            row.how_known = Some(if adopted {
+                HowKnown::PidfdClosed
+            } else {
+                HowKnown::Waited
+            });
             row.exit = exit;
             row.exited = Some(ended.wall);
             row.oom_killed = oom;
             row.rung = Some(rung);
             row.took = took;
             row.processes = processes;
-            runtime_dir = row.runtime_dir.take();
-            owner = row.owner;
         });
-        if let Err(error) = finished {
-            tracing::error!(%error, "cannot settle a row");
-        }
         if let Some(leaf) = child.leaf.take() {
             self.remove_leaf(leaf, 0, now);
-        }
-        if let Some(dir) = runtime_dir {
-            self.remove_runtime_dir(owner, dir);
         }
         *self.counters.exits.entry(outcome).or_default() += 1;
         for (reply, answer) in std::mem::take(&mut child.cancels) {
@@ -352,13 +371,15 @@ impl Supervisor {
                 ..answer
             }));
         }
-        self.settle(child.id, std::mem::take(&mut child.waiters));
         if let Some(row) = self.registry.get(child.id) {
             super::journal::worker_exited(row);
+            if let Some(due) = self.again.due(child.id) {
+                super::journal::worker_restarts(row, due.since(now.mono));
+            }
         }
-        self.activity.reset(now.mono);
-        self.schedule_sweep(now);
-        self.look_for_idleness(now);
+        if let Some(waiters) = last {
+            self.settle_for_good(child.id, waiters, now);
+        }
     }
 
     pub(super) fn remove_leaf(&mut self, leaf: Leaf, tries: u32, now: Now) {
@@ -390,6 +411,9 @@ impl Supervisor {
             let Some(child) = self.children.get_mut(node) else {
                 continue;
             };
+            if child.adopted.is_some() {
+                continue;
+            }
             kill_all(child);
             let id = child.id;
             let _ = self.registry.update(id, |row| {

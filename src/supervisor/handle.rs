@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
+use super::adopt::Adoption;
 use super::outside::Outsider;
 use super::refused::Refused;
 use super::report::Facts;
@@ -189,6 +190,21 @@ pub struct Usage {
     pub tasks: Option<u64>,
 }
 
+/// The signs of life that `health` rests on. Lengths in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Liveness {
+    /// Last progress seen, wall clock.
+    pub last_progress: Timestamp,
+    /// Last pong seen, wall clock; `None` if it promised no heartbeat.
+    pub last_pong: Option<Timestamp>,
+    /// How old the last progress may be.
+    pub progress_timeout_usec: u64,
+    /// How old the last pong may be.
+    pub pong_timeout_usec: Option<u64>,
+    /// Ended when settled and quiet for so long.
+    pub idle_timeout_usec: Option<u64>,
+}
+
 /// A row as the caller may see it. Serialised, it is the JSON of `Status` and `show --json`:
 /// snake_case keys, times in microseconds since the epoch, lengths in microseconds, sizes in
 /// bytes, `null` for unset; keys are only ever added.
@@ -208,6 +224,8 @@ pub struct WorkerView {
     pub status: Status,
     /// Health while it lives.
     pub health: Option<Health>,
+    /// Signs of life, while it lives.
+    pub liveness: Option<Liveness>,
     /// STATUS= of the worker.
     pub status_text: String,
     /// Whom it belongs to.
@@ -272,6 +290,8 @@ pub struct WorkerView {
     pub tokens: Tokens,
     /// Generations after the first.
     pub restarts: u32,
+    /// The next generation begins then, wall clock.
+    pub restart_at: Option<Timestamp>,
     /// Reservation its end releases.
     pub reservation: Option<u64>,
     /// What the leader left running.
@@ -353,6 +373,8 @@ pub struct ServiceView {
     pub spawned: u64,
     /// Exits since the start by outcome word.
     pub exits: std::collections::BTreeMap<String, u64>,
+    /// Spawns refused since the start by reason.
+    pub refused: std::collections::BTreeMap<String, u64>,
 }
 
 /// Something that is now true and that the world may hear. Carries no text of a worker.
@@ -422,6 +444,8 @@ pub enum Command {
     Drain(Caller, String, DrainOptions, Reply<()>),
     Resume(Caller, Reply<()>),
     Reload(Caller, Reply<u64>),
+    Adopt(Caller, OwnedFd, Adoption, Reply<Spawned>),
+    Attend(Caller, String, Reply<OwnedFd>),
     Inside(Caller, Reply<WorkerId>),
     Report(WorkerId, Facts, Reply<()>),
     BusQuiet,

@@ -49,6 +49,9 @@ pub struct NodeState {
     pub deadline: Option<Boot>,
     /// When its program was executed.
     pub started: Mono,
+    /// How fast it may ask for other workers.
+    #[serde(default)]
+    pub bucket: super::admission::Bucket,
     /// Signs of its life; none from a release that did not keep them.
     #[serde(default)]
     pub life: Option<super::life::Life>,
@@ -73,6 +76,18 @@ pub struct NodeState {
     /// Bytes of a frame that was read by half, base 16.
     #[serde(default)]
     pub half_frame: String,
+    /// The notify socket's descriptor, if it has one.
+    #[serde(default)]
+    pub notify: Option<i32>,
+    /// It said that it stops, and is to have ended by then.
+    #[serde(default)]
+    pub stop_by: Option<Mono>,
+    /// It was given a terminal of its own.
+    #[serde(default)]
+    pub tty: bool,
+    /// Our ends of the descriptors of those who attend it.
+    #[serde(default)]
+    pub attendances: Vec<i32>,
 }
 
 /// One connected peer of the socket. It is between two messages.
@@ -119,6 +134,9 @@ pub struct Handover {
     pub next_node: NodeId,
     /// Live children.
     pub nodes: Vec<NodeState>,
+    /// Workers with a restart policy: what a next generation is made from.
+    #[serde(default)]
+    pub again: Vec<(WorkerId, super::again::Again)>,
     /// The state directory's lock.
     pub lock: i32,
     /// The listening socket.
@@ -145,6 +163,9 @@ pub struct Handover {
     pub spawned: u64,
     /// Exits since the start by outcome.
     pub exits: BTreeMap<Outcome, u64>,
+    /// Refusals since the start by reason.
+    #[serde(default)]
+    pub refused: BTreeMap<String, u64>,
     /// Start of the first image.
     pub started: Timestamp,
     /// Last sweep that was no dry run.
@@ -161,6 +182,7 @@ impl Default for Handover {
             generation: 1,
             next_node: NodeId(1),
             nodes: Vec::new(),
+            again: Vec::new(),
             lock: -1,
             socket: -1,
             socket_passed: false,
@@ -172,6 +194,7 @@ impl Default for Handover {
             nofile: None,
             spawned: 0,
             exits: BTreeMap::new(),
+            refused: BTreeMap::new(),
             started: Timestamp(0),
             last_reap: None,
             clock: None,
@@ -196,6 +219,8 @@ impl Handover {
         let nodes = self.nodes.iter().flat_map(|node| {
             std::iter::once(node.pidfd)
                 .chain(node.channel)
+                .chain(node.notify)
+                .chain(node.attendances.iter().copied())
                 .chain(node.tracked.iter().map(|tracked| tracked.pidfd))
         });
         let peers = self.peers.iter().map(|peer| peer.fd);
@@ -275,6 +300,7 @@ mod tests {
                 machine,
                 deadline: Some(Boot(u64::MAX)),
                 started: Mono(1),
+                bucket: super::super::admission::Bucket::full(),
                 life: None,
                 lost: Some("a frame of 65 MiB".into()),
                 adopted: false,
@@ -285,7 +311,12 @@ mod tests {
                 tracked: vec![tracked],
                 channel: Some(42),
                 half_frame: "0000ff".into(),
+                notify: Some(43),
+                stop_by: Some(Mono(9)),
+                tty: true,
+                attendances: vec![44, 45],
             }],
+            again: Vec::new(),
             lock: 20,
             socket: 21,
             socket_passed: true,
@@ -307,6 +338,7 @@ mod tests {
             nofile: Some((1024, u64::MAX)),
             spawned: 500,
             exits: BTreeMap::from([(Outcome::Crashed, 3)]),
+            refused: BTreeMap::from([("depth".into(), 2)]),
             started: Timestamp(-5),
             last_reap: Some(Timestamp(7)),
             clock: Some(-1),
@@ -322,6 +354,13 @@ mod tests {
             (Event::Saved, 2),
             (Event::Tick, 10),
             (Event::Signalled(10), 11),
+            (
+                Event::Extended {
+                    until: Mono(60_000_000_000),
+                },
+                11,
+            ),
+            (Event::LeaderGone, 12),
             (Event::LeaderExited(crate::worker::Exit::Signal(6)), 12),
             (Event::Left, 13),
             (Event::Emptied, 14),

@@ -147,7 +147,9 @@ impl Supervisor {
             return;
         };
         if let Some(child) = self.children.get_mut(node)
-            && child.life.wants_cpu(&facts, FRESH, now)
+            && child
+                .life
+                .wants_cpu(&facts, FRESH.min(child.life.promise.progress), now)
         {
             read_cpu(child, now);
         }

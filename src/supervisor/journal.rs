@@ -3,7 +3,7 @@
 use super::ladder::Act;
 use crate::log::id;
 use crate::registry::writer::Health;
-use crate::worker::{Exit, HowKnown, Outcome, Row};
+use crate::worker::{Exit, HowKnown, Outcome, Row, Status};
 use crate::{service_event, worker_event};
 
 pub(super) fn worker_started(row: &Row) {
@@ -13,6 +13,17 @@ pub(super) fn worker_started(row: &Row) {
         id::WORKER_STARTED,
         row,
         "worker {} started, pid {pid}",
+        row.id
+    );
+}
+
+pub(super) fn worker_adopted(row: &Row) {
+    let pid = row.process.map_or(0, |p| p.pid.get());
+    worker_event!(
+        INFO,
+        id::WORKER_STARTED,
+        row,
+        "worker {}: process {pid} was adopted",
         row.id
     );
 }
@@ -64,6 +75,17 @@ pub(super) fn rung(row: &Row, act: Act) {
     }
 }
 
+pub(super) fn worker_restarts(row: &Row, wait: std::time::Duration) {
+    let wait = wait.as_secs_f32();
+    worker_event!(
+        INFO,
+        id::WORKER_RESTARTS,
+        row,
+        "worker {} starts again in {wait:.1} s",
+        row.id
+    );
+}
+
 pub(super) fn worker_exited(row: &Row) {
     let how = match (row.exit, row.how_known) {
         (Some(Exit::Code(code)), _) => format!("exit code {code}"),
@@ -73,7 +95,10 @@ pub(super) fn worker_exited(row: &Row) {
         (Some(Exit::Signal(signal)), _) => format!("signal {signal}"),
         (None, how) => how.map_or("unknown", HowKnown::as_str).to_owned(),
     };
-    let outcome = row.outcome.map_or("unknown", Outcome::as_str);
+    let outcome = match row.status {
+        Status::PermanentDead => "permanent-dead, crashed too often",
+        _ => row.outcome.map_or("unknown", Outcome::as_str),
+    };
     match row.outcome {
         Some(Outcome::Crashed | Outcome::Unknown) => {
             let hint = short_life(row);

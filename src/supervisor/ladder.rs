@@ -148,6 +148,23 @@ impl Ladder {
         }
     }
 
+    /// The worker needs longer: the kill waits until then, and what comes between moves with it.
+    pub fn extend(&mut self, plan: &Plan, until: Mono) {
+        match &mut self.step {
+            Step::Asked => self.due = self.due.max(until),
+            Step::Termed { at, rest } => {
+                let kill_grace = u64::try_from(plan.kill_grace.as_nanos()).unwrap_or(u64::MAX);
+                *at = (*at).max(Mono(until.0.saturating_sub(kill_grace)));
+                self.due = at.plus(if *rest {
+                    plan.kill_grace
+                } else {
+                    plan.kill_grace / 2
+                });
+            }
+            Step::Killed { .. } => {}
+        }
+    }
+
     fn term(&mut self, plan: &Plan, now: Mono, leader_runs: bool) -> Vec<Act> {
         if plan.kill_grace.is_zero() {
             return self.kill(now);
@@ -229,6 +246,23 @@ mod tests {
 
     fn at(millis: u64) -> Mono {
         Mono(1_000_000_000_000 + millis * 1_000_000)
+    }
+
+    #[test]
+    fn a_worker_that_needs_longer_is_killed_later_and_a_force_is_not_put_off() {
+        let plan = plan(false);
+        let (mut ladder, _) = Ladder::begin(&plan, at(0), true, false);
+        ladder.extend(&plan, at(10_000));
+        assert_eq!(ladder.due(), at(9_000));
+        assert!(!ladder.tick(&plan, at(9_000), true).contains(&Act::Kill));
+        ladder.extend(&plan, at(500));
+        assert_eq!(ladder.due(), at(10_000), "never earlier than it was");
+        assert_eq!(ladder.tick(&plan, at(10_000), true), [Act::Kill]);
+        ladder.extend(&plan, at(99_000));
+        assert_eq!(ladder.due(), at(10_250));
+        let (mut ladder, _) = Ladder::begin(&plan, at(0), true, false);
+        ladder.extend(&plan, at(10_000));
+        assert_eq!(ladder.force(at(100)), [Act::Kill]);
     }
 
     #[test]

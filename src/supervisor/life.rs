@@ -264,3 +264,6 @@ impl Life {
         self.due
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,9 @@
 //! The processes of a worker: who they are, and how a signal reaches them and nobody else.
 
+use std::io;
+
 use super::children::Child;
-use crate::sys::process::{Delivery, ProcessRef, signal_group, stat};
+use crate::sys::process::{Delivery, ProcessRef, signal_group, standing, stat};
 use crate::worker::{Leftovers, Pid, WorkerId};
 
 /// Command names kept of what a leader left.
@@ -58,6 +60,36 @@ pub(super) fn thaw(child: &mut Child) {
     }
 }
 
+/// To the leader's group. An adopted process gets it with the group that it leads, if it leads
+/// one, and only while it still is its owner's: by now it may run as somebody else.
+pub(super) fn signal_group_of(child: &Child, signal: i32) -> io::Result<Delivery> {
+    match child.adopted {
+        None => signal_group(child.pgid, signal),
+        Some(owner) => as_owners(child, owner, || child.process.signal_with_group(signal)),
+    }
+}
+
+/// The same for the leader alone.
+pub(super) fn signal_leader_of(child: &Child, signal: i32) -> io::Result<Delivery> {
+    match child.adopted {
+        None => child.process.signal(signal),
+        Some(owner) => as_owners(child, owner, || child.process.signal(signal)),
+    }
+}
+
+fn as_owners(
+    child: &Child,
+    owner: u32,
+    send: impl FnOnce() -> io::Result<Delivery>,
+) -> io::Result<Delivery> {
+    match standing(child.process.id().pid) {
+        Ok(found) if owner == 0 || found.uids.iter().all(|uid| *uid == owner) => send(),
+        Ok(_) => Ok(Delivery::Denied),
+        Err(_) if child.process.has_exited() => Ok(Delivery::Gone),
+        Err(error) => Err(error),
+    }
+}
+
 /// To every process outside the leader's group. A pid counts only if it is still in the leaf
 /// after its pidfd was opened: then the descriptor is that process and no stranger.
 pub(super) fn signal_rest(child: &Child, signal: i32) {
@@ -86,7 +118,7 @@ fn in_group(pid: Pid, group: Pid) -> bool {
 }
 
 pub(super) fn kill_all(child: &Child) {
-    report(child.id, "group", signal_group(child.pgid, libc::SIGKILL));
+    report(child.id, "group", signal_group_of(child, libc::SIGKILL));
     match &child.leaf {
         Some(leaf) => {
             if let Err(error) = leaf.kill() {
@@ -101,7 +133,7 @@ pub(super) fn kill_all(child: &Child) {
     }
 }
 
-pub(super) fn report(id: WorkerId, what: &str, result: std::io::Result<Delivery>) {
+pub(super) fn report(id: WorkerId, what: &str, result: io::Result<Delivery>) {
     match result {
         Ok(Delivery::Sent | Delivery::Gone) => {}
         Ok(Delivery::Denied) => {

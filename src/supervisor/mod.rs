@@ -8,6 +8,9 @@
 //! ```
 
 pub mod admission;
+pub mod adopt;
+pub mod again;
+pub mod attend;
 mod begin;
 mod channel;
 mod children;
@@ -27,13 +30,17 @@ pub mod ladder;
 pub mod life;
 pub mod liveness;
 mod members;
+mod notified;
+pub mod notify;
 pub mod output;
 pub mod outside;
 mod prepare;
+mod pressure;
 pub mod reconcile;
 pub mod refused;
 pub mod reload;
 pub mod report;
+pub mod restart;
 mod restore;
 mod resume;
 mod saving;
@@ -61,6 +68,7 @@ use crate::registry::store::Store;
 use crate::registry::writer::Writer;
 use crate::sys::cgroup::{Leaf, Tree};
 use crate::sys::privilege::Privileges;
+use crate::sys::process::ProcessRef;
 use crate::sys::spawn::{Forker, Ids};
 use crate::sys::{clock, systemd};
 use crate::worker::{NodeId, Now, Outcome, Owner, Timestamp, WorkerId};
@@ -137,6 +145,8 @@ pub struct Parts {
     pub clock: Option<i64>,
     /// Rows that the reconcile settled.
     pub settled: Vec<WorkerId>,
+    /// Adopted rows whose process still runs.
+    pub adopted: Vec<(WorkerId, ProcessRef)>,
     /// Whoever holds the doors.
     pub doors: mpsc::UnboundedSender<Doors>,
 }
@@ -155,6 +165,7 @@ struct Starting {
 struct Counters {
     spawned: u64,
     exits: BTreeMap<Outcome, u64>,
+    refused: BTreeMap<String, u64>,
 }
 
 /// What comes back from off the loop.
@@ -168,6 +179,7 @@ enum Inner {
     Scanned(std::io::Result<strangers::Scan>),
     Swept(Box<sweep::Swept>),
     Restored(Box<restore::RestoredRow>),
+    LookedAt(Box<adopt::LookedAt>),
     OutputCut(Vec<(WorkerId, u64)>),
     HelperWanted(helper::Wish),
     HelperStarted(Box<helper::Launched>),
@@ -204,6 +216,8 @@ pub struct Supervisor {
     timers: Timers,
     starting: HashMap<WorkerId, Starting>,
     lazy: HashSet<WorkerId>,
+    again: again::State,
+    pressure: pressure::Cache,
     helpers: HashMap<NodeId, helper::Helper>,
     helpers_starting: HashSet<NodeId>,
     hooks: HashMap<NodeId, hook::Hook>,
@@ -272,6 +286,8 @@ impl Supervisor {
             timers: Timers::default(),
             starting: HashMap::new(),
             lazy: parts.settled.into_iter().collect(),
+            again: again::State::default(),
+            pressure: pressure::Cache::default(),
             helpers: HashMap::new(),
             helpers_starting: HashSet::new(),
             hooks: HashMap::new(),
@@ -295,6 +311,7 @@ impl Supervisor {
         if let Some(before) = before {
             supervisor.resume(before)?;
         }
+        supervisor.take_back(parts.adopted);
         Ok((supervisor, handle))
     }
 
@@ -311,7 +328,10 @@ impl Supervisor {
         loop {
             match self.turn(&mut ready).await {
                 Turn::Command(command) => self.commands_in_batch(command),
-                Turn::Ready => self.handle_ready(std::mem::take(&mut ready)),
+                Turn::Ready => {
+                    self.handle_ready(std::mem::take(&mut ready));
+                    self.give_turns().await;
+                }
                 Turn::Inner(inner) => self.handle_inner(inner),
                 Turn::Signal(signal) => self.handle_signal(signal),
                 Turn::Time => self.handle_time(clock::now()),
@@ -351,6 +371,23 @@ impl Supervisor {
         }
     }
 
+    /// The children come first; one that always has something to say must not make everybody
+    /// else wait for ever.
+    async fn give_turns(&mut self) {
+        for _ in 0..BATCH {
+            match self.inner.try_recv() {
+                Ok(inner) => self.handle_inner(inner),
+                Err(_) => break,
+            }
+        }
+        self.handle_time(clock::now());
+        self.handle_deadlines(clock::now());
+        if let Ok(command) = self.commands.try_recv() {
+            self.commands_in_batch(command);
+        }
+        tokio::task::yield_now().await;
+    }
+
     /// Takes what else is waiting too, so that a burst of calls costs one round of the loop.
     fn commands_in_batch(&mut self, first: Command) {
         let mut next = Some(first);
@@ -371,6 +408,8 @@ impl Supervisor {
                 Ready::Leaf(node) => self.leaf_ready(node),
                 Ready::Tracked(node) => self.tracked_ready(node),
                 Ready::Helper(node) => self.helper_ready(node),
+                Ready::Notify(node) => self.notify_ready(node, clock::now()),
+                Ready::Attendance(key) => self.attendance_ended(key),
             }
         }
     }
@@ -381,6 +420,7 @@ impl Supervisor {
             Inner::StoppingSaved { node, durable } => self.stopping_saved(node, durable),
             Inner::Scanned(scan) => self.scanned(scan),
             Inner::Swept(swept) => self.swept(*swept),
+            Inner::LookedAt(looked) => self.adopted(*looked),
             Inner::Restored(restored) => self.restored(*restored),
             Inner::OutputCut(cut) => self.output_cut(cut),
             Inner::HelperWanted(wish) => self.launch_helper(wish),
@@ -406,7 +446,10 @@ impl Supervisor {
         while let Some(key) = self.timers.pop(now.mono) {
             match key {
                 Key::Node(node) => self.tick(node),
+                Key::Listen(node) => self.listen_again(node),
+                Key::Stopping(node) => self.stops_too_long(node),
                 Key::Life(node) => self.look_at_life(node, now),
+                Key::Restart(id) => self.restart_due(id, now),
                 Key::Hook(node) => self.end_hook(node, "took too long and was killed"),
                 Key::LazySave => self.save_changed_rows(),
                 Key::StaleLeaves => self.remove_stale_leaves(now),

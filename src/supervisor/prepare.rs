@@ -12,14 +12,14 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 
 use super::fault::StartFault;
-use super::handle::{Caller, Stdio};
+use super::handle::Stdio;
 use super::{Settings, Supervisor};
 use crate::gc::worktree::{Owned, ProbeOptions, Prober, owned_worktree};
 use crate::log::id;
 use crate::sys::cgroup::Leaf;
 use crate::sys::spawn::{Image, Rlimit, search};
-use crate::sys::{acl, journal, privilege};
-use crate::worker::{Limits, Owner, Row, Spec, WorkerId, WorktreeChoice};
+use crate::sys::{acl, journal, notify, privilege};
+use crate::worker::{Control, Limits, Owner, Row, Spec, WorkerId, WorktreeChoice};
 
 /// journald gets so long to take a worker's stream. It is past this that it hangs.
 const JOURNAL_WAIT: Duration = Duration::from_secs(1);
@@ -36,8 +36,18 @@ pub(super) struct Job {
     to_journal: bool,
     spec: Spec,
     io: Stdio,
+    /// Not the first generation: its directory and its output are there already.
+    again: bool,
     /// Looks into the directories of another user with that user's rights.
     look: Option<Prober>,
+}
+
+impl Job {
+    /// For a generation after the first.
+    pub(super) fn again(mut self) -> Self {
+        self.again = true;
+        self
+    }
 }
 
 /// What was prepared. Undone by [`Prepared::undo`] if the start fails after all.
@@ -51,6 +61,11 @@ pub(super) struct Prepared {
     pub output: Option<PathBuf>,
     pub journal: bool,
     pub unenforced: Vec<String>,
+    again: bool,
+    pub notify: Option<OwnedFd>,
+    /// Whose file the notify socket is, where that is not ours.
+    notify_owner: Option<u32>,
+    pub tty: bool,
 }
 
 impl Prepared {
@@ -61,7 +76,13 @@ impl Prepared {
     /// Takes back what was made for a worker that never came, but for its leaf, which may be busy
     /// for a moment.
     pub(super) fn undo(self) -> Option<Leaf> {
+        if self.again {
+            return self.leaf;
+        }
         if let Some(dir) = &self.runtime_dir {
+            if self.notify.is_some() {
+                let _ = notify::unbind(dir, self.notify_owner);
+            }
             // Nothing was started that could have put something there.
             let _ = std::fs::remove_dir(dir);
         }
@@ -73,13 +94,16 @@ impl Prepared {
 }
 
 impl Supervisor {
-    pub(super) fn preparation(&mut self, row: &Row, spec: Spec, io: Stdio, by: &Caller) -> Job {
-        let groups = if row.owner.uid == by.uid {
-            by.groups.clone()
-        } else {
-            Vec::new()
-        };
-        let to_journal = self.set.journal.is_some() && self.journal_has_room();
+    pub(super) fn preparation(
+        &mut self,
+        row: &Row,
+        spec: Spec,
+        io: Stdio,
+        groups: Vec<u32>,
+    ) -> Job {
+        // Output that began in a file goes on there.
+        let to_journal =
+            self.set.journal.is_some() && row.output.is_none() && self.journal_has_room();
         Job {
             to_journal,
             set: Arc::clone(&self.set),
@@ -96,10 +120,11 @@ impl Supervisor {
             groups,
             spec,
             io,
+            again: false,
         }
     }
 
-    fn prober_of(&self, groups: Vec<u32>) -> Prober {
+    pub(super) fn prober_of(&self, groups: Vec<u32>) -> Prober {
         let options = ProbeOptions {
             ignored: false,
             limit: self.set.config.gc.probe_timeout,
@@ -149,6 +174,10 @@ fn prepare_now(mut job: Job, owned: Option<Option<Owned>>) -> Result<Prepared, S
         output: None,
         journal: false,
         unenforced: Vec::new(),
+        again: job.again,
+        notify: None,
+        notify_owner: None,
+        tty: job.spec.tty,
     };
     match fill(&mut prepared, &mut job, owned) {
         Ok(image) => {
@@ -185,8 +214,14 @@ fn fill(
     }
     let runtime = job.set.runtime_dir.join("w").join(job.id.as_str());
     make_runtime_dir(job, &runtime)
+        .or_else(|error| kept_runtime_dir(job, &runtime, error))
         .map_err(|e| fault("cannot make the runtime directory", &runtime, &e))?;
     prepared.runtime_dir = Some(runtime.clone());
+    if job.spec.control == Control::Notify {
+        let path = runtime.join(notify::NAME);
+        let made = notify_socket(prepared, job, &runtime, &path);
+        made.map_err(|e| fault("cannot make the notify socket", &path, &e))?;
+    }
     let fds = descriptors(prepared, job)?;
     image(job, &runtime, fds)
 }
@@ -202,6 +237,38 @@ fn make_runtime_dir(job: &Job, path: &Path) -> std::io::Result<()> {
     privilege::as_file_owner(job.owner.uid, || {
         Ok(rustix::fs::mkdirat(&above, job.id.as_str(), Mode::RWXU)?)
     })
+}
+
+/// The directory of the generation before is the worker's own until the worker has ended.
+fn kept_runtime_dir(job: &Job, path: &Path, error: std::io::Error) -> std::io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let kept = job.again && error.kind() == std::io::ErrorKind::AlreadyExists;
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) if kept && meta.is_dir() && meta.uid() == job.owner.uid => Ok(()),
+        _ => Err(error),
+    }
+}
+
+fn notify_socket(
+    prepared: &mut Prepared,
+    job: &Job,
+    dir: &Path,
+    path: &Path,
+) -> std::io::Result<()> {
+    if path.as_os_str().len() > notify::PATH_MAX {
+        let why = "the path is too long for a socket; give musterd a shorter runtime directory";
+        return Err(std::io::Error::other(why));
+    }
+    prepared.notify_owner = (job.owner.uid != job.set.me.uid).then_some(job.owner.uid);
+    if job.again {
+        // The generation before had it; whoever sends there is none of ours any more.
+        match notify::unbind(dir, prepared.notify_owner) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+    }
+    prepared.notify = Some(notify::bind(dir, prepared.notify_owner)?);
+    Ok(())
 }
 
 /// Which worktree the row owns. A working directory that is none is left for the child to
@@ -276,7 +343,9 @@ fn own_output(prepared: &mut Prepared, job: &Job) -> Result<OwnedFd, StartFault>
     // O_APPEND: both outputs and every descendant write at the end, wherever that is.
     let file = std::fs::OpenOptions::new()
         .append(true)
-        .create_new(true)
+        .create_new(!job.again)
+        .create(job.again)
+        .custom_flags(libc::O_NOFOLLOW)
         .mode(0o600)
         .open(&path)
         .map_err(|e| fault("cannot make the output file", &path, &e))?;
@@ -367,6 +436,12 @@ fn environment(job: &Job, runtime: &Path) -> Vec<OsString> {
     set("MUSTER_SOCKET", job.set.socket.as_os_str());
     set("MUSTER_RUNTIME_DIR", runtime.as_os_str());
     set("MUSTER_TRACE", OsStr::new(&job.trace_id));
+    if job.spec.control == Control::Notify {
+        set("NOTIFY_SOCKET", runtime.join(notify::NAME).as_os_str());
+        if let Some(pong) = job.spec.timeouts.pong {
+            set("WATCHDOG_USEC", OsStr::new(&pong.as_micros().to_string()));
+        }
+    }
     if let Some(parent) = job.parent {
         set("MUSTER_PARENT", OsStr::new(parent.as_str()));
     }

@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::again::FORGOTTEN;
 use super::members::leftovers;
 use crate::registry::Registry;
 use crate::sys::cgroup::{self, Leaf};
 use crate::sys::process::{Delivery, OpenError, ProcessRef, Stat, boot_id, environ_value, scan};
-use crate::worker::{HowKnown, Outcome, ProcessId, Row, Status, WorkerId};
+use crate::worker::{HowKnown, Outcome, ProcessId, RestartPolicy, Row, Status, WorkerId};
 
 /// How long what is killed may take to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
@@ -18,10 +19,12 @@ const GONE_WITHIN: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(10);
 
 /// What was found.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Reconciled {
     /// Rows that were settled; they are to be written.
     pub settled: Vec<WorkerId>,
+    /// Adopted rows whose process still runs.
+    pub adopted: Vec<(WorkerId, ProcessRef)>,
     /// What could not be told or ended, each a sentence.
     pub errors: Vec<String>,
 }
@@ -45,6 +48,7 @@ enum Leader {
 /// Settles every row that claims life and belongs to no daemon any more.
 pub fn reconcile(registry: &mut Registry) -> Reconciled {
     let mut found = Reconciled::default();
+    look_at_adopted(registry, &mut found);
     let mut claims: Vec<Claim> = registry
         .iter()
         .filter(|row| !row.status.is_terminal() && !row.adopted)
@@ -70,6 +74,45 @@ pub fn reconcile(registry: &mut Registry) -> Reconciled {
         settle(registry, claim, &mut found);
     }
     found
+}
+
+/// Adopted processes were nobody's children, so they go on without a daemon. Each is looked for by
+/// its identity; nothing is sent to it.
+fn look_at_adopted(registry: &mut Registry, found: &mut Reconciled) {
+    let adopted: Vec<_> = registry
+        .iter()
+        .filter(|row| row.adopted && !row.status.is_terminal())
+        .filter(|row| !registry.is_read_only(row.id))
+        .map(|row| (row.id, row.process))
+        .collect();
+    for (id, process) in adopted {
+        let opened = match process {
+            Some(process) => ProcessRef::open(&process),
+            None => Err(OpenError::Unknown("its row names no process".to_owned())),
+        };
+        let finished = match opened {
+            Ok(process) => {
+                found.adopted.push((id, process));
+                continue;
+            }
+            Err(OpenError::Gone(how)) => registry.finish(id, |row| {
+                row.status = Status::Exited;
+                row.outcome = Some(match row.cancelled {
+                    Some(_) => Outcome::Cancelled,
+                    None => Outcome::Unknown,
+                });
+                row.how_known = Some(how);
+                row.note = Some("it ended while no daemon looked".to_owned());
+            }),
+            Err(OpenError::Unknown(why)) => registry.finish(id, |row| {
+                row.status = Status::Orphaned;
+                row.note = Some(format!("it cannot be told whether it lives: {why}"));
+            }),
+        };
+        if finished.is_ok() {
+            found.settled.push(id);
+        }
+    }
 }
 
 fn claim(row: &Row) -> Claim {
@@ -214,7 +257,16 @@ fn settle(registry: &mut Registry, claim: Claim, found: &mut Reconciled) {
     };
     let left = leftovers(claim.left.iter().map(String::as_str));
     let finished = registry.finish(claim.id, |row| {
+        let waited = row.status == Status::Restarting;
         row.status = Status::Exited;
+        if waited && row.outcome.is_some() {
+            // The end of its last generation was witnessed.
+            row.note = Some(format!(
+                "the daemon was lost while it waited to be started again; {FORGOTTEN}"
+            ));
+            row.runtime_dir = None;
+            return;
+        }
         row.outcome = Some(if row.cancelled.is_some() {
             Outcome::Cancelled
         } else {
@@ -225,6 +277,10 @@ fn settle(registry: &mut Registry, claim: Claim, found: &mut Reconciled) {
             row.leftovers = left;
         }
         row.note = Some(note(how, row.cancelled.is_some()));
+        if row.restart != RestartPolicy::No && row.cancelled.is_none() {
+            let why = row.note.take().unwrap_or_default();
+            row.note = Some(format!("{why}; not started again: {FORGOTTEN}"));
+        }
         row.runtime_dir = None;
     });
     if finished.is_ok() {

@@ -58,6 +58,32 @@ pub enum Refused {
     /// A limit of section 10, named.
     #[error("refused: {0}")]
     TooMany(String),
+    /// Workers that start workers, too far.
+    #[error("refused: {0}")]
+    Depth(String),
+    /// A chain of messages that is too long.
+    #[error("refused: {0}")]
+    MessageDepth(String),
+    /// The worker that asks does so too fast. Passes by itself.
+    #[error("worker {id} asks for workers too fast; there is room for one more in {} ms", .wait.as_millis() + 1)]
+    SpawnRate {
+        /// Who asks.
+        id: WorkerId,
+        /// When there is room again.
+        wait: std::time::Duration,
+    },
+    /// The machine strains for memory. Passes by itself.
+    #[error("refused for now: {0}")]
+    MemoryPressure(String),
+    /// The machine strains for CPU time. Passes by itself.
+    #[error("refused for now: {0}")]
+    CpuPressure(String),
+    /// The worker that asks has used all its tokens.
+    #[error("refused: worker {0}, which asks for it, has spent its tokens")]
+    TokenBudget(WorkerId),
+    /// The worker that asks is being ended.
+    #[error("refused: worker {0}, which asks for it, is being ended")]
+    AskerEnds(WorkerId),
     /// A non-terminal row of the same owner has this name.
     #[error("the name {name:?} is taken by worker {id}")]
     NameTaken {
@@ -91,6 +117,26 @@ pub enum Refused {
     /// A system call failed.
     #[error("{0}")]
     Io(String),
+}
+
+impl Refused {
+    /// A word for the count of refusals; `None` for what admission has no part in.
+    pub fn reason(&self) -> Option<&'static str> {
+        Some(match self {
+            Refused::Draining => "draining",
+            Refused::TooMany(_) => "too-many",
+            Refused::Depth(_) => "depth",
+            Refused::MessageDepth(_) => "message-depth",
+            Refused::SpawnRate { .. } => "spawn-rate",
+            Refused::MemoryPressure(_) => "memory-pressure",
+            Refused::CpuPressure(_) => "cpu-pressure",
+            Refused::TokenBudget(_) => "token-budget",
+            Refused::AskerEnds(_) => "asker-ends",
+            Refused::NameTaken { .. } => "name-taken",
+            Refused::DiskFull(_) => "disk-full",
+            _ => return None,
+        })
+    }
 }
 
 fn list(ids: &[WorkerId]) -> String {

@@ -216,6 +216,7 @@ impl Supervisor {
                 answer(waiter, Err(Refused::Reloading));
             }
         }
+        self.refuse_restart_waiters();
         self.refuse_waiting_sweeps();
         // A spawn under way waits for its probe; what clears a directory has no second try.
         for helper in self.helpers.values().filter(|helper| helper.for_sweep) {
@@ -281,9 +282,10 @@ impl Supervisor {
                 machine: child.machine.clone(),
                 deadline: child.deadline,
                 started: child.started,
+                bucket: child.bucket,
+                adopted: child.adopted.is_some(),
                 life: Some(child.life.clone()),
                 lost: child.lost.clone(),
-                adopted: false,
                 frozen: child.frozen,
                 processes: child.processes,
                 looked: child.waiting.is_none(),
@@ -300,6 +302,14 @@ impl Supervisor {
                     .collect(),
                 channel: None,
                 half_frame: String::new(),
+                notify: child.notify.as_ref().map(|n| n.socket.as_raw_fd()),
+                stop_by: child.notify.as_ref().and_then(|n| n.stop_by),
+                tty: child.tty,
+                attendances: child
+                    .attendances
+                    .iter()
+                    .map(|(_, fd)| fd.as_raw_fd())
+                    .collect(),
             })
             .collect();
         Handover {
@@ -308,6 +318,7 @@ impl Supervisor {
             generation: self.set.generation,
             next_node: self.children.next_unused(),
             nodes,
+            again: self.agains(),
             spawned: self.counters.spawned,
             exits: self
                 .counters
@@ -315,6 +326,7 @@ impl Supervisor {
                 .iter()
                 .map(|(k, n)| (*k, *n))
                 .collect::<BTreeMap<_, _>>(),
+            refused: self.counters.refused.clone(),
             started: self.started,
             last_reap: self.last_reap,
             nofile: self.set.nofile,
@@ -337,6 +349,8 @@ impl Supervisor {
                 continue;
             };
             fds.push(child.process.into_fd());
+            fds.extend(child.notify.map(|notify| notify.socket));
+            fds.extend(child.attendances.into_iter().map(|(_, fd)| fd));
             fds.extend(
                 child
                     .tracked

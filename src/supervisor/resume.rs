@@ -6,6 +6,7 @@ use super::Supervisor;
 use super::children::{Child, Tracked};
 use super::handover::{Handover, NodeState};
 use super::life::Life;
+use super::notified::Notify;
 use super::step::Event;
 use super::timers::Key;
 use crate::sys::cgroup::Leaf;
@@ -20,8 +21,10 @@ impl Supervisor {
         self.children.start_at(handover.next_node);
         self.counters.spawned = handover.spawned;
         self.counters.exits = handover.exits.into_iter().collect();
+        self.counters.refused = handover.refused;
         self.started = handover.started;
         self.last_reap = handover.last_reap;
+        self.resume_again(handover.again);
         let mut ended = Vec::new();
         let now = clock::now();
         for state in handover.nodes {
@@ -29,11 +32,18 @@ impl Supervisor {
             let leader_ended = !state.machine.leader_runs();
             let deadline = state.deadline;
             let due = state.machine.due();
+            let (stop_by, attendances) = (state.stop_by, state.attendances.clone());
             let row = self.registry.get(state.worker);
+            let owner = row.map(|row| row.owner.uid);
             let life = state.life.clone().or(row.map(|row| self.life(row, now)));
-            let (child, tracked) = child(state, life.unwrap_or_default())?;
+            let (child, tracked) = child(state, life.unwrap_or_default(), owner)?;
             self.children.watch_leader(node, &child.process)?;
             self.children.insert(child);
+            self.children.watch_notify(node)?;
+            self.timers.set(Key::Stopping(node), stop_by);
+            for number in attendances {
+                self.children.add_attendance(node, take(number)?)?;
+            }
             for tracked in tracked {
                 self.children.track(node, tracked)?;
             }
@@ -66,7 +76,7 @@ impl Supervisor {
     }
 }
 
-fn child(state: NodeState, life: Life) -> io::Result<(Child, Vec<Tracked>)> {
+fn child(state: NodeState, life: Life, owner: Option<u32>) -> io::Result<(Child, Vec<Tracked>)> {
     let process = ProcessRef::handed_over(state.process, take(state.pidfd)?);
     let mut tracked = Vec::with_capacity(state.tracked.len());
     for one in state.tracked {
@@ -76,7 +86,18 @@ fn child(state: NodeState, life: Life) -> io::Result<(Child, Vec<Tracked>)> {
             in_group: one.in_group,
         });
     }
+    let notify = match state.notify {
+        Some(number) => Some(Notify {
+            socket: take(number)?,
+            stop_by: state.stop_by,
+        }),
+        None => None,
+    };
     let child = Child {
+        adopted: state.adopted.then_some(owner).flatten(),
+        notify,
+        tty: state.tty,
+        attendances: Vec::new(),
         node: state.node,
         id: state.worker,
         kind: state.kind,
@@ -88,6 +109,7 @@ fn child(state: NodeState, life: Life) -> io::Result<(Child, Vec<Tracked>)> {
         machine: state.machine,
         deadline: state.deadline,
         started: state.started,
+        bucket: state.bucket,
         life,
         lost: state.lost,
         attended: 0,

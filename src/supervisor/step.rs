@@ -29,6 +29,13 @@ pub enum Event {
     Saved,
     /// The leader has ended; its frames have all been handled before this.
     LeaderExited(Exit),
+    /// The leader has ended, and how is not for us to know: it was no child of ours.
+    LeaderGone,
+    /// It needs longer, as it said itself: no rung is due before `until`.
+    Extended {
+        /// Within the bound that its owner sets.
+        until: Mono,
+    },
     /// A look after the leader's end found processes.
     Left,
     /// Nothing of the worker is left.
@@ -54,6 +61,7 @@ pub enum Effect {
 enum Leader {
     Runs,
     Ended(Exit),
+    Gone,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,6 +115,16 @@ impl Machine {
             Event::LeaderExited(exit) => {
                 self.leader = Leader::Ended(exit);
                 vec![Effect::Look]
+            }
+            Event::LeaderGone => {
+                self.leader = Leader::Gone;
+                vec![Effect::Look]
+            }
+            Event::Extended { until } => {
+                if let Some(ladder) = &mut self.ladder {
+                    ladder.extend(&self.plan, until);
+                }
+                Vec::new()
             }
             Event::Left => self.left(now),
             Event::Emptied => self.emptied(),
@@ -205,7 +223,7 @@ impl Machine {
     /// The leader's exit, once it has ended.
     pub fn exit(&self) -> Option<Exit> {
         match self.leader {
-            Leader::Runs => None,
+            Leader::Runs | Leader::Gone => None,
             Leader::Ended(exit) => Some(exit),
         }
     }
@@ -222,8 +240,11 @@ impl Machine {
 
     /// How it ended, once its leader has.
     pub fn outcome(&self) -> Option<Outcome> {
-        let exit = self.exit()?;
-        Some(outcome(exit, self.ladder_before_exit, &self.asked))
+        match self.leader {
+            Leader::Runs => None,
+            Leader::Ended(exit) => Some(outcome(exit, self.ladder_before_exit, &self.asked)),
+            Leader::Gone => Some(outcome_unseen(self.ladder_before_exit, &self.asked)),
+        }
     }
 }
 
@@ -244,6 +265,15 @@ pub fn outcome(exit: Exit, ladder_before_exit: bool, asked: &[i32]) -> Outcome {
         _ if ladder_before_exit || explained => Outcome::Cancelled,
         Exit::Code(0) => Outcome::Completed,
         Exit::Code(_) | Exit::Signal(_) => Outcome::Crashed,
+    }
+}
+
+/// The outcome of an end whose exit is not for us to know.
+fn outcome_unseen(ladder_before_exit: bool, asked: &[i32]) -> Outcome {
+    if ladder_before_exit || asked.iter().any(|s| ENDING.contains(s)) {
+        Outcome::Cancelled
+    } else {
+        Outcome::Unknown
     }
 }
 
@@ -359,12 +389,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn of_a_process_that_is_no_child_only_the_asking_is_known() {
+        let mut m = machine(LeftoversPolicy::Wait);
+        assert_eq!(m.step(Event::LeaderGone, at(1)), [Effect::Look]);
+        assert_eq!(m.step(Event::Emptied, at(1)), [Effect::Finish]);
+        assert_eq!((m.exit(), m.outcome()), (None, Some(Outcome::Unknown)));
+        let mut m = machine(LeftoversPolicy::Wait);
+        m.step(Event::Cancel { force: false }, at(1));
+        m.step(Event::Saved, at(1));
+        m.step(Event::LeaderGone, at(2));
+        assert_eq!(m.outcome(), Some(Outcome::Cancelled));
+    }
+
     fn event() -> impl Strategy<Value = Event> {
         prop_oneof![
             any::<bool>().prop_map(|force| Event::Cancel { force }),
             (1..65i32).prop_map(Event::Signalled),
             Just(Event::Saved),
             (0..256i32).prop_map(|c| Event::LeaderExited(Exit::Code(c))),
+            Just(Event::LeaderGone),
+            (0..40u64).prop_map(|s| Event::Extended { until: at(s) }),
             Just(Event::Left),
             Just(Event::Emptied),
             Just(Event::Tick),
@@ -380,7 +425,7 @@ mod tests {
             let (mut clock, mut finishes, mut leader_ended, mut saves) = (1, 0, false, 0);
             for (event, pause) in events {
                 clock += pause;
-                leader_ended |= matches!(event, Event::LeaderExited(_));
+                leader_ended |= matches!(event, Event::LeaderExited(_) | Event::LeaderGone);
                 for effect in m.step(event, at(clock)) {
                     match effect {
                         Effect::Finish => {

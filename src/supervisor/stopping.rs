@@ -45,7 +45,7 @@ impl Supervisor {
             for_good: true,
         });
         self.timers.set(Key::Drain, Some(until));
-        let workers = match self.children.len() {
+        let workers = match self.children.len_of_own() {
             1 => "1 worker".to_owned(),
             n => format!("{n} workers"),
         };
@@ -74,13 +74,14 @@ impl Supervisor {
         }
         // A worker stays in the table until its stop hook has ended; probe helpers change nothing
         // and are killed.
-        if self.children.is_empty() && self.starting.is_empty() {
+        // An adopted process goes on; the next start finds it by its identity.
+        let left = self.children.len_of_own() + self.starting.len();
+        if left == 0 {
             return Some(Stopped::Drained);
         }
         if drain.until.is_none_or(|until| now.mono < until) {
             return None;
         }
-        let left = self.children.len() + self.starting.len();
         self.abandon(now);
         Some(Stopped::Abandoned(u32::try_from(left).unwrap_or(u32::MAX)))
     }
@@ -91,6 +92,7 @@ impl Supervisor {
         };
         self.children.is_empty()
             && self.starting.is_empty()
+            && self.again.pending() == 0
             && self.sweeps.is_quiet()
             && self.helpers.is_empty()
             && self.helpers_starting.is_empty()
@@ -111,7 +113,7 @@ impl Supervisor {
             Some(quiet) if self.children.is_empty() => idle_exit.saturating_sub(quiet),
             _ => idle_exit,
         };
-        if self.children.is_empty() && self.starting.is_empty() {
+        if self.children.is_empty() && self.starting.is_empty() && self.again.pending() == 0 {
             let pause = wait.max(Duration::from_millis(10));
             self.timers.set(Key::Idle, Some(now.mono.plus(pause)));
         } else {

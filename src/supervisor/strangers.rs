@@ -58,7 +58,7 @@ impl Supervisor {
         if self
             .children
             .get(node)
-            .is_some_and(|child| child.leaf.is_none())
+            .is_some_and(|child| child.leaf.is_none() && child.adopted.is_none())
         {
             self.strangers.wanted.insert(node);
             self.scan();
@@ -148,6 +148,7 @@ impl Supervisor {
         let roots: Vec<Root> = self
             .children
             .iter()
+            .filter(|child| child.adopted.is_none())
             .map(|child| {
                 let id = child.process.id();
                 Root {
@@ -173,7 +174,8 @@ impl Supervisor {
             self.children.node_of(*id)
         });
         self.strangers.unknown = found.unknown.iter().filter_map(open).collect();
-        for node in self.children.nodes() {
+        for root in &roots {
+            let node = root.node;
             let members = found.members.get(&node).map_or(&[][..], Vec::as_slice);
             self.found_members(node, members, asked.contains(&node));
         }

@@ -2,15 +2,21 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::worker::{Mono, NodeId};
+use crate::worker::{Mono, NodeId, WorkerId};
 
 /// What is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// A worker's machine.
     Node(NodeId),
+    /// A worker that talked without end is heard again.
+    Listen(NodeId),
+    /// A worker that said it stops, and has not ended.
+    Stopping(NodeId),
     /// Signs of life of a worker.
     Life(NodeId),
+    /// The next generation of a worker.
+    Restart(WorkerId),
     /// A stop hook that takes too long.
     Hook(NodeId),
     /// Rows whose change may wait a moment.

@@ -5,12 +5,13 @@ use super::handle::{
     Caller, CancelOptions, CancelReply, CancelState, Command, Ended, ListFilter, Reply, Right,
     Usage, Whom, WorkerView,
 };
+use super::members::{signal_group_of, signal_leader_of};
 use super::refused::Refused;
 use super::saving::{Waiter, durable};
 use super::step::Event;
 use crate::registry::ResolveError;
 use crate::sys::cgroup;
-use crate::sys::process::{Delivery, signal_group, stat};
+use crate::sys::process::{Delivery, stat};
 use crate::worker::{NodeId, Outcome, Pid, Row, Status, WorkerId};
 
 /// Rows of one page at most.
@@ -48,6 +49,8 @@ impl Supervisor {
             Command::Reload(by, reply) => self.reload(&by, reply),
             Command::Inside(by, reply) => answer(reply, self.inside(&by)),
             Command::Report(worker, facts, reply) => answer(reply, self.report(worker, facts)),
+            Command::Adopt(by, pidfd, how, reply) => self.adopt(by, pidfd, how, reply),
+            Command::Attend(by, worker, reply) => answer(reply, self.attend(&by, &worker)),
             Command::BusQuiet => self.bus_is_quiet(),
             Command::Restore(by, worker, reply) => self.restore(&by, worker, reply),
             Command::Stop => self.stop(crate::sys::clock::now()),
@@ -141,8 +144,14 @@ impl Supervisor {
     pub(super) fn worker_of_process(&self, pid: Pid) -> Option<WorkerId> {
         if let Ok(tree) = &self.tree {
             let path = cgroup::of_process(pid).ok()?;
-            let id: WorkerId = tree.leaf_name_of(&path)?.strip_prefix("w-")?.parse().ok()?;
-            return self.registry.get(id).map(|row| row.id);
+            if let Some(name) = tree.leaf_name_of(&path) {
+                let id: WorkerId = name.strip_prefix("w-")?.parse().ok()?;
+                return self.registry.get(id).map(|row| row.id);
+            }
+            // What an adopted process started sits in no leaf of ours.
+            if self.children.adopted() == 0 {
+                return None;
+            }
         }
         let mut at = stat(pid).ok()?;
         for _ in 0..CLIMB_MAX {
@@ -258,6 +267,9 @@ impl Supervisor {
             found.durable = false;
             return answer(reply, Ok(found));
         }
+        if self.cancel_restarting(id, by.uid, reason) {
+            return self.answer_ended(id, found, reply);
+        }
         let Some(node) = self.children.node_of(id) else {
             return answer(reply, self.already_ended(id, found));
         };
@@ -267,7 +279,7 @@ impl Supervisor {
             }
             child.cancels.push((reply, found));
         }
-        self.cancel_node(node, by.uid, reason, how.now);
+        self.begin_ladder(node, by.uid, reason, how.now);
     }
 
     fn already_ended(&self, id: WorkerId, found: CancelReply) -> Result<CancelReply, Refused> {
@@ -296,8 +308,12 @@ impl Supervisor {
         for (parent, child) in self.registry.descendants_of(id) {
             let reason = format!("its parent {parent} was cancelled");
             if let Some(node) = self.children.node_of(child) {
-                self.cancel_node(node, by, &reason, force);
-            } else if !self.cancel_starting(child, by, &reason, force) {
+                if !self.cancel_node(node, by, &reason, force) {
+                    continue;
+                }
+            } else if !self.cancel_starting(child, by, &reason, force)
+                && !self.cancel_restarting(child, by, &reason)
+            {
                 continue;
             }
             found.push(child);
@@ -319,8 +335,12 @@ impl Supervisor {
         let Some(row) = self.registry.get(id) else {
             return answer(reply, Err(Refused::NoSuchWorker(worker.to_owned())));
         };
-        if let Some(starting) = self.starting.get_mut(&id) {
-            add_waiter(&mut starting.waiters, reply);
+        let waiters = match self.starting.get_mut(&id) {
+            Some(starting) => Some(&mut starting.waiters),
+            None => self.again.waiters(id),
+        };
+        if let Some(waiters) = waiters {
+            add_waiter(waiters, reply);
             return;
         }
         if !row.status.is_terminal() {
@@ -344,7 +364,7 @@ impl Supervisor {
         );
     }
 
-    fn running(&self, by: &Caller, worker: &str) -> Result<(WorkerId, NodeId), Refused> {
+    pub(super) fn running(&self, by: &Caller, worker: &str) -> Result<(WorkerId, NodeId), Refused> {
         let id = self.find_to_change(by, worker)?;
         match (self.children.node_of(id), self.registry.get(id)) {
             (Some(node), _) => Ok((id, node)),
@@ -375,15 +395,15 @@ impl Supervisor {
             return Ok(());
         };
         let sent = match whom {
-            Whom::Leader => child.process.signal(signal),
-            Whom::Group => signal_group(child.pgid, signal),
+            Whom::Leader => signal_leader_of(child, signal),
+            Whom::Group => signal_group_of(child, signal),
             Whom::All if signal == libc::SIGKILL => {
                 super::members::kill_all(child);
                 Ok(Delivery::Sent)
             }
             Whom::All => {
                 super::members::signal_rest(child, signal);
-                signal_group(child.pgid, signal)
+                signal_group_of(child, signal)
             }
         };
         match sent {
@@ -406,9 +426,11 @@ impl Supervisor {
             return Ok(());
         };
         let Some(leaf) = &child.leaf else {
-            return Err(Refused::NotSupported(
-                "freezing needs a writable cgroup2".to_owned(),
-            ));
+            let why = match child.adopted {
+                Some(_) => "an adopted process has no control group of ours to freeze",
+                None => "freezing needs a writable cgroup2",
+            };
+            return Err(Refused::NotSupported(why.to_owned()));
         };
         if frozen && child.machine.is_stopping() {
             return Err(Refused::WrongState {

@@ -1,7 +1,10 @@
 //! A row and what the table knows of it, as callers see it.
 
+use std::time::Duration;
+
 use super::Supervisor;
-use super::handle::{ServiceView, WorkerView};
+use super::handle::{Liveness, ServiceView, WorkerView};
+use super::life::Life;
 use crate::registry::writer::Health as DiskHealth;
 use crate::sys::clock;
 use crate::worker::{Boot, KindType, Mono, Now, Row, Status, Timestamp};
@@ -25,6 +28,7 @@ impl Supervisor {
             node: child.map(|c| c.node),
             status: row.status,
             health: child.map(|c| self.health(c, row, now)),
+            liveness: child.map(|c| liveness(&c.life, now)),
             status_text: String::new(),
             owner: row.owner,
             pid: row.process.filter(|_| child.is_some()).map(|p| p.pid.get()),
@@ -68,6 +72,7 @@ impl Supervisor {
             adopted: row.adopted,
             tokens: row.tokens,
             restarts: row.restarts,
+            restart_at: self.again.due(row.id).map(|at| wall_of_mono(at, now)),
             reservation: row.kind.reservation(),
             leftovers: row.leftovers.clone(),
             limits: *row.limits,
@@ -136,6 +141,7 @@ impl Supervisor {
             last_reap: self.last_reap,
             state_dir: self.set.state_dir.clone(),
             spawned: self.counters.spawned,
+            refused: self.counters.refused.clone(),
             exits: crate::worker::Outcome::ALL
                 .iter()
                 .map(|o| {
@@ -146,6 +152,17 @@ impl Supervisor {
                 })
                 .collect(),
         }
+    }
+}
+
+fn liveness(life: &Life, now: Now) -> Liveness {
+    let usec = |length: Duration| u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
+    Liveness {
+        last_progress: wall_of_mono(life.progress, now),
+        last_pong: life.promise.pong.map(|_| wall_of_mono(life.pong, now)),
+        progress_timeout_usec: usec(life.promise.progress),
+        pong_timeout_usec: life.promise.pong.map(usec),
+        idle_timeout_usec: life.promise.idle.map(usec),
     }
 }
 
@@ -171,8 +188,8 @@ fn wall_of_boot(at: Boot, now: Now) -> Timestamp {
     wall(at.since(now.boot), now.boot.since(at), now)
 }
 
-fn wall(ahead: std::time::Duration, behind: std::time::Duration, now: Now) -> Timestamp {
-    let micros = |d: std::time::Duration| i64::try_from(d.as_micros()).unwrap_or(i64::MAX);
+fn wall(ahead: Duration, behind: Duration, now: Now) -> Timestamp {
+    let micros = |d: Duration| i64::try_from(d.as_micros()).unwrap_or(i64::MAX);
     now.wall
         .plus(micros(ahead))
         .plus(micros(behind).saturating_neg())

@@ -13,12 +13,14 @@ pub mod fdslots;
 pub mod guardian;
 pub mod journal;
 pub mod lock;
+pub mod notify;
 #[allow(unsafe_code)]
 pub mod pdeathsig;
 pub mod peer;
 pub mod privilege;
 pub mod process;
 mod procfs;
+pub mod pty;
 pub mod reexec;
 pub mod session;
 pub mod signals;

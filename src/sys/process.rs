@@ -12,7 +12,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
 
 use super::cvt;
-pub use super::procfs::{Stat, environ_value, own_children, scan, stat};
+pub use super::procfs::{
+    Standing, Stat, command_line, environ_value, own_children, scan, standing, stat,
+};
 use crate::worker::{BootId, HowKnown, Pid, ProcessId};
 
 /// Is a recorded process still there? Unknown keeps the row and never signals.
@@ -142,6 +144,24 @@ impl ProcessRef {
         signal_fd(self.fd.as_fd(), signal)
     }
 
+    /// Sends a signal to the process group that this process leads, and to it alone if it leads
+    /// none. Our own group is not signalled.
+    pub fn signal_with_group(&self, signal: i32) -> io::Result<Delivery> {
+        let pid = rustix::process::Pid::from_raw(self.id.pid.get());
+        let group = rustix::process::getpgid(pid);
+        let leads = pid.is_some() && group == pid.ok_or(rustix::io::Errno::SRCH);
+        if !leads || pid == Some(rustix::process::getpgrp()) {
+            return self.signal(signal);
+        }
+        match signal_fd_with(self.fd.as_fd(), signal, PIDFD_SIGNAL_PROCESS_GROUP) {
+            // Before Linux 6.9 only by number, which is its own as long as it runs.
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) && !self.has_exited() => {
+                signal_group(self.id.pid, signal)
+            }
+            sent => sent,
+        }
+    }
+
     /// Has its whole thread group ended? True for a zombie; false for a leader that ended while
     /// other threads of it run, whatever state `/proc` shows.
     pub fn has_exited(&self) -> bool {
@@ -196,7 +216,14 @@ pub fn signal_group(pgid: Pid, signal: i32) -> io::Result<Delivery> {
     delivery(cvt(unsafe { libc::kill(-pgid.get(), signal) }.into()))
 }
 
+/// linux/pidfd.h.
+const PIDFD_SIGNAL_PROCESS_GROUP: u32 = 1 << 2;
+
 pub(super) fn signal_fd(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<Delivery> {
+    signal_fd_with(pidfd, signal, 0)
+}
+
+fn signal_fd_with(pidfd: BorrowedFd<'_>, signal: i32, flags: u32) -> io::Result<Delivery> {
     let info: *const libc::siginfo_t = std::ptr::null();
     // SAFETY: a null siginfo is allowed (pidfd_send_signal(2)); the descriptor is open.
     delivery(cvt(unsafe {
@@ -205,7 +232,7 @@ pub(super) fn signal_fd(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<Delive
             pidfd.as_raw_fd(),
             signal,
             info,
-            0_u32,
+            flags,
         )
     }))
 }

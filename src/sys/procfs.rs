@@ -1,7 +1,9 @@
 //! Reading `/proc` (proc_pid_stat(5)): stat lines, environments, children. Blocking; a scan of
 //! a busy machine takes tens of milliseconds, so it is done off the event loop.
 
+use std::ffi::OsString;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStringExt;
 
 use crate::worker::Pid;
 
@@ -94,6 +96,73 @@ fn parse(pid: Pid, text: &[u8]) -> Option<Stat> {
         threads: field(20)?.parse().ok()?,
         start_ticks: time(22)?,
     })
+}
+
+/// Whose a process is, and of what sort (proc_pid_status(5)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// Real, effective and saved uid.
+    pub uids: [u32; 3],
+    /// Effective gid.
+    pub gid: u32,
+    /// Pid of the process that this is a thread of; its own for a process.
+    pub leader: i32,
+    /// A thread of the kernel.
+    pub kernel: bool,
+}
+
+/// Reads it. `NotFound` if the process is gone or hidden.
+pub fn standing(pid: Pid) -> io::Result<Standing> {
+    let text = std::fs::read(format!("/proc/{pid}/status"))?;
+    parse_standing(pid, &String::from_utf8_lossy(&text)).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("/proc/{pid}/status is not understood"),
+        )
+    })
+}
+
+fn parse_standing(pid: Pid, text: &str) -> Option<Standing> {
+    let field = |name: &str| {
+        let mut lines = text.lines();
+        let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        let numbers = line.split_ascii_whitespace();
+        Some(
+            numbers
+                .filter_map(|n| n.parse::<u32>().ok())
+                .collect::<Vec<_>>(),
+        )
+    };
+    let uids = field("Uid")?;
+    let parent = *field("PPid")?.first()?;
+    // Older kernels do not say; theirs are the second process or its children, without memory.
+    let kernel = match field("Kthread") {
+        Some(kernel) => kernel.first() == Some(&1),
+        None => field("VmSize").is_none() && (parent == 2 || (parent == 0 && pid.get() == 2)),
+    };
+    Some(Standing {
+        uids: [*uids.first()?, *uids.get(1)?, *uids.get(2)?],
+        gid: *field("Gid")?.get(1)?,
+        leader: i32::try_from(*field("Tgid")?.first()?).ok()?,
+        kernel,
+    })
+}
+
+/// Program and arguments, at most `max` bytes of them; empty for what has none. Can block for as
+/// long as somebody holds the process's memory map.
+pub fn command_line(pid: Pid, max: u64) -> io::Result<Vec<OsString>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(format!("/proc/{pid}/cmdline"))?
+        .take(max)
+        .read_to_end(&mut bytes)?;
+    let text = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let words = text.split(|byte| *byte == 0);
+    Ok(words
+        .map(|word| OsString::from_vec(word.to_vec()))
+        .collect())
 }
 
 /// Every process but init and this one. What vanishes meanwhile is skipped; a stat line that

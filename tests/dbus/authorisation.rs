@@ -161,6 +161,7 @@ impl World {
             quarantined: 0,
             degraded: Vec::new(),
             clock: None,
+            adopted: Vec::new(),
             settled: Vec::new(),
             doors: tokio::sync::mpsc::unbounded_channel().0,
         };

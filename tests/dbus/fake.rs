@@ -93,6 +93,8 @@ pub fn view(id: WorkerId) -> WorkerView {
         oom_killed: true,
         rung: Some(Rung::Kill),
         next_rung: None,
+        liveness: None,
+        restart_at: None,
         unkillable: false,
         took_usec: Some(55),
         processes: 3,
@@ -142,6 +144,7 @@ fn service() -> ServiceView {
         state_dir: "/x".into(),
         spawned: 1,
         exits: BTreeMap::new(),
+        refused: Default::default(),
     }
 }
 
@@ -236,6 +239,23 @@ fn answer(seen: &mut Seen, command: Command) {
     };
     match command {
         Command::Reload(by, to) => reply!(by, to, "reload".into(), Ok(2)),
+        Command::Adopt(by, _, how, to) => {
+            let spawned = Spawned {
+                id: id("0000000a"),
+                unenforced: vec![],
+                durable: true,
+            };
+            reply!(by, to, format!("adopt {how:?}"), Ok(spawned))
+        }
+        Command::Attend(by, worker, to) => {
+            let (theirs, _) = rustix::pipe::pipe().unwrap();
+            reply!(
+                by,
+                to,
+                format!("attend {worker}"),
+                named(&worker).map(|_| theirs)
+            )
+        }
         Command::Inside(by, to) => reply!(by, to, "inside".into(), Ok(id("0000000a"))),
         Command::Report(worker, facts, to) => {
             seen.asked.push(format!("report {worker} {facts:?}"));

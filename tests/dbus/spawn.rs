@@ -241,6 +241,25 @@ async fn a_refusal_comes_back_as_its_code_and_words() {
         (Refused::Draining, Code::Draining),
         (Refused::TooMany("10 workers".into()), Code::TooMany),
         (Refused::DiskFull("full".into()), Code::DiskFull),
+        (Refused::Depth("8 levels".into()), Code::Depth),
+        (Refused::MessageDepth("32 hops".into()), Code::MessageDepth),
+        (
+            Refused::SpawnRate {
+                id: crate::fake::id("0000000a"),
+                wait: std::time::Duration::from_millis(400),
+            },
+            Code::SpawnRate,
+        ),
+        (Refused::MemoryPressure("60 %".into()), Code::MemoryPressure),
+        (Refused::CpuPressure("95 %".into()), Code::CpuPressure),
+        (
+            Refused::TokenBudget(crate::fake::id("0000000a")),
+            Code::TokenBudget,
+        ),
+        (
+            Refused::AskerEnds(crate::fake::id("0000000a")),
+            Code::AskerEnds,
+        ),
         (
             Refused::StartFailed {
                 id: crate::fake::id("0000000a"),

@@ -85,3 +85,157 @@ fn a_worker_asks_for_a_sibling_and_a_cancel_takes_it_along() {
         world.end();
     }
 }
+
+/// What a script inside a worker does: `ctl run --no-wait -- true`, and keeps each exit code.
+fn asks(world: &World, times: u32, more: &str) -> String {
+    let ctl = crate::common::program("musterctl");
+    let (ctl, mark) = (ctl.display(), world.mark());
+    format!(
+        "for i in $(seq {times}); do {ctl} run -q --no-wait -- true >/dev/null 2>>{mark}/err; \
+         echo $? >>{mark}/codes; done; {more}; touch {mark}/done; sleep 60 # {mark}"
+    )
+}
+
+fn codes(world: &World) -> Vec<String> {
+    crate::support::wait_until("the script is through", || {
+        world.path().join("done").exists()
+    });
+    let text = std::fs::read_to_string(world.path().join("codes")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_worker_that_asks_too_fast_is_refused_and_one_that_waits_gets_its_turn() {
+    let world = World::with(
+        Containment::Auto,
+        "[limits]\nspawn_burst = 3\nspawn_per_second = 1\n",
+    );
+    let ctl = crate::common::program("musterctl");
+    let patient = format!(
+        "{} run -q -- true >/dev/null 2>{m}/patient; echo $? >{m}/patient-code",
+        ctl.display(),
+        m = world.mark()
+    );
+    world.run(&[], &["sh", "-c", &asks(&world, 6, &patient)]);
+    let codes = codes(&world);
+    assert_eq!(codes[..3], ["0", "0", "0"], "{codes:?}");
+    assert!(codes[3..].contains(&"8".to_owned()), "{codes:?}");
+    let read = |name: &str| std::fs::read_to_string(world.path().join(name)).unwrap();
+    assert_eq!(read("patient-code"), "0\n");
+    assert!(read("err").contains("too fast"), "{}", read("err"));
+    assert_eq!(read("patient").matches("waiting for room").count(), 1);
+    let refused = world.service()["refused"]["spawn-rate"].as_u64();
+    assert!(refused.is_some_and(|n| n > 0), "{refused:?}");
+    // A person's own spawns have no such limit.
+    for _ in 0..5 {
+        world.run(&["--no-wait"], &["true"]);
+    }
+    world.end();
+}
+
+#[test]
+fn a_worker_whose_tokens_are_spent_gets_no_helper() {
+    let world = World::new();
+    let ctl = crate::common::program("musterctl");
+    let script = format!(
+        "trap '' TERM; {} report --input 100; {}",
+        ctl.display(),
+        asks(&world, 1, ":")
+    );
+    let id = world.run(
+        &["--tokens-max=50", "--kill-grace=20s"],
+        &["sh", "-c", &script],
+    );
+    assert_eq!(codes(&world), ["8"]);
+    let err = std::fs::read_to_string(world.path().join("err")).unwrap();
+    assert!(err.contains("spent its tokens"), "{err}");
+    world.ctl(&["cancel", "--now", &id]).ok();
+    assert_eq!(
+        text(&world.ended(&id)["cancelled"]["reason"]),
+        "token-budget"
+    );
+    world.end();
+}
+
+#[test]
+fn a_worker_that_is_being_ended_starts_nothing_that_would_escape() {
+    let world = World::new();
+    let script = format!(
+        "trap '' TERM; until [ -e {m}/go ]; do sleep 0.05; done; {}",
+        asks(&world, 1, ":"),
+        m = world.mark()
+    );
+    let id = world.run(&["--kill-grace=20s"], &["sh", "-c", &script]);
+    world.ctl(&["cancel", "--no-block", &id]).ok();
+    std::fs::write(world.path().join("go"), "").unwrap();
+    assert_eq!(codes(&world), ["8"]);
+    world.ctl(&["cancel", "--now", &id]).ok();
+    assert_eq!(world.rows().len(), 1);
+    world.end();
+}
+
+#[test]
+fn depth_names_and_a_drain_refuse_with_exit_code_8() {
+    let world = World::with(Containment::Auto, "[limits]\nmax_depth = 0\n");
+    world.run(&["--name=one"], &["sh", "-c", &asks(&world, 1, ":")]);
+    assert_eq!(codes(&world), ["8"]);
+    let err = std::fs::read_to_string(world.path().join("err")).unwrap();
+    assert!(err.contains("max_depth"), "{err}");
+    let said = world.ctl(&["run", "--name=one", "--", "true"]);
+    assert_eq!(said.code, 8, "{said:?}");
+    world.ctl(&["drain", "--no-block"]).ok();
+    let said = world.ctl(&["run", "--", "true"]);
+    assert_eq!(said.code, 8, "{said:?}");
+    let refused = world.service()["refused"].clone();
+    for reason in ["depth", "name-taken", "draining"] {
+        assert_eq!(refused[reason], 1, "{refused}");
+    }
+    world.end();
+}
+
+#[test]
+fn low_priorities_are_turned_away_where_the_cpu_is_short() {
+    let Some(world) = World::in_leaves("admission", "[limits]\ncpu_pressure = 1\n") else {
+        return;
+    };
+    let spin = format!("while :; do :; done # {}", world.mark());
+    let workers = std::thread::available_parallelism().map_or(4, |n| 2 * n.get());
+    for _ in 0..workers {
+        world.run(&["--priority=high", "--no-wait"], &["sh", "-c", &spin]);
+    }
+    let said = crate::support::wait_for("one is turned away", || {
+        let said = world.ctl(&["run", "--no-wait", "--priority=low", "--", "true"]);
+        (said.code != 0).then_some(said)
+    });
+    assert_eq!(said.code, 8, "{said:?}");
+    assert!(said.stderr.contains("CPU pressure"), "{said:?}");
+    world.ctl(&["drain", "--reason", "over"]);
+    world.end();
+}
+
+#[test]
+fn a_limit_that_nothing_here_can_enforce_is_said_at_spawn_and_in_status() {
+    let world = World::without_cgroup("");
+    let nap = world.helper("nap");
+    let said = world.ctl(&[
+        "run",
+        "--name=w",
+        "--memory-max=64M",
+        "--tasks-max=20",
+        "--",
+        &nap,
+        "nap",
+        world.mark(),
+    ]);
+    assert!(
+        said.stderr
+            .contains("cannot enforce: memory-max, tasks-max"),
+        "{said:?}"
+    );
+    let status = world.ctl(&["status", "w"]).ok().stdout;
+    assert!(
+        status.contains("Unenforced: memory-max, tasks-max"),
+        "{status}"
+    );
+    world.end();
+}

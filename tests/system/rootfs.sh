@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a pristine Debian root file system for ring 3, once; later calls find it there.
-#   tests/system/rootfs.sh SUITE DIR
+#   tests/system/rootfs.sh SUITE DIR [PACKAGES]
 # The sources are this machine's own apt files, with the suite's name put in: no host is named.
 set -eu
 
@@ -9,6 +9,7 @@ suite=$1 dir=$2
 packages=systemd,systemd-sysv,systemd-container,libpam-systemd,dbus,dbus-user-session,dbus-bin
 packages+=,polkitd,procps,strace,git,sudo,passwd,util-linux,libcap2-bin,lsof
 packages+=,nodejs,gcc,libc6-dev,bubblewrap,python3-minimal,iproute2
+packages=${3:-$packages}
 
 key=$(printf '%s %s' "$suite" "$packages" | sha256sum | cut -c1-16)
 if [ "$(cat "$dir.key" 2>/dev/null)" = "$key" ] && [ -d "$dir" ]; then

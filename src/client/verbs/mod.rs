@@ -1,11 +1,13 @@
 //! The verbs, one file each; the smallest are here.
 
+mod adopt;
 mod cancel;
 pub mod check_config;
 mod journal;
 mod list;
 mod logs;
 mod monitor;
+mod pty;
 mod reap;
 mod reload;
 mod report;
@@ -14,6 +16,7 @@ mod service;
 mod show;
 mod status;
 mod tell;
+mod terminal;
 mod tree;
 mod wait;
 
@@ -65,6 +68,7 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
             Ok(each(&daemon, &args.workers, forget).await)
         }
         Verb::Restore(args) => Ok(restore(&daemon, &args, out).await),
+        Verb::Adopt(args) => adopt::run(&daemon, &args, out).await,
         Verb::Report(args) => tell::run(&daemon, args).await,
         Verb::Tree(args) => tree::run(&daemon, &args, out).await,
         Verb::Drain(args) => service::drain(&daemon, &args, out).await,

@@ -45,15 +45,13 @@ pub fn prepare(args: &RunArgs) -> Result<Box<Spec>, Failure> {
             ))),
         }
     };
+    if args.pty {
+        super::pty::check()?;
+    }
     let cwd = absolute(args.working_directory.as_deref().unwrap_or(Path::new("")))?;
     // join() with an empty path leaves a slash behind.
     let cwd: PathBuf = cwd.components().collect();
-    let worktree = match &args.worktree {
-        None => WorktreeChoice::Auto,
-        Some(path) if path == Path::new("auto") => WorktreeChoice::Auto,
-        Some(path) if path == Path::new("none") => WorktreeChoice::None,
-        Some(path) => WorktreeChoice::Path(absolute(path)?),
-    };
+    let worktree = worktree(args.worktree.as_deref(), absolute)?;
     let spec = Spec {
         argv: args.command.clone(),
         name: args.name.clone().unwrap_or_default(),
@@ -89,10 +87,23 @@ pub fn prepare(args: &RunArgs) -> Result<Box<Spec>, Failure> {
         priority: args.priority.unwrap_or(Priority::Normal),
         trace_id: args.trace_id.clone().unwrap_or_default(),
         private_tmp: args.private_tmp,
-        tty: false,
+        tty: args.pty,
     };
     spec.check().map_err(|e| Failure::usage(e.to_string()))?;
     Ok(Box::new(spec))
+}
+
+/// What `--worktree` says.
+pub(super) fn worktree(
+    given: Option<&Path>,
+    absolute: impl Fn(&Path) -> Result<PathBuf, Failure>,
+) -> Result<WorktreeChoice, Failure> {
+    match given {
+        None => Ok(WorktreeChoice::Auto),
+        Some(path) if path == Path::new("auto") => Ok(WorktreeChoice::Auto),
+        Some(path) if path == Path::new("none") => Ok(WorktreeChoice::None),
+        Some(path) => absolute(path).map(WorktreeChoice::Path),
+    }
 }
 
 fn environment(args: &RunArgs) -> Result<Vec<OsString>, Failure> {
@@ -120,7 +131,14 @@ fn environment(args: &RunArgs) -> Result<Vec<OsString>, Failure> {
             shell: "/bin/sh".into(),
         },
     };
-    build(login(&who, std::env::var_os("LANG")), &args.setenv, caller)
+    let mut base = login(&who, std::env::var_os("LANG"));
+    if args.pty
+        && let Some(term) = std::env::var_os("TERM")
+    {
+        // A login on a terminal knows which.
+        base.insert("TERM".into(), term);
+    }
+    build(base, &args.setenv, caller)
 }
 
 /// `--payload`: the JSON itself, `@FILE`, or `-` for standard input.
@@ -157,19 +175,19 @@ pub async fn run(
     spec: Box<Spec>,
     out: &mut Output,
 ) -> Result<Code, Failure> {
+    if (args.pipe || args.pty) && daemon.is_remote() {
+        return Err(Failure::usage(
+            "--pipe and --pty hand descriptors over, which no other machine can take",
+        ));
+    }
+    if args.pty {
+        return super::pty::run(daemon, args, spec, out).await;
+    }
     let wait = args.wait || args.pipe;
     // From here on Ctrl-C ends the worker and not this program with the worker left behind.
     let signals = wait.then(Signals::catch).transpose()?;
-    let spawned = spawn(daemon, &spec, args).await?;
-    if !spawned.unenforced.is_empty() {
-        eprintln!(
-            "musterctl: this host cannot enforce: {}",
-            escape(&spawned.unenforced.join(", "))
-        );
-    }
-    if !spawned.durable {
-        eprintln!("musterctl: the row is not on disk yet; see `musterctl status`");
-    }
+    let spawned = spawn(daemon, &spec, args, || stdio(args.pipe)).await?;
+    say_unenforced(&spawned);
     let Some(signals) = signals else {
         started(&spawned, &spec, out);
         return Ok(Code::DONE);
@@ -180,13 +198,31 @@ pub async fn run(
     watch(daemon, &spawned.id, signals, out).await
 }
 
+/// What a person should know of a start that was not all that was asked for.
+pub(super) fn say_unenforced(spawned: &Spawned) {
+    if !spawned.unenforced.is_empty() {
+        eprintln!(
+            "musterctl: this host cannot enforce: {}",
+            escape(&spawned.unenforced.join(", "))
+        );
+    }
+    if !spawned.durable {
+        eprintln!("musterctl: the row is not on disk yet; see `musterctl status`");
+    }
+}
+
 /// Starts the worker; waits and asks again where that helps.
-async fn spawn(daemon: &Daemon, spec: &Spec, args: &RunArgs) -> Result<Spawned, Failure> {
+pub(super) async fn spawn(
+    daemon: &Daemon,
+    spec: &Spec,
+    args: &RunArgs,
+    stdio: impl Fn() -> std::io::Result<Stdio>,
+) -> Result<Spawned, Failure> {
     let mut said = false;
     loop {
         let result = daemon
             .call(async |client| {
-                let stdio = stdio(args.pipe)
+                let stdio = stdio()
                     .map_err(|e| CallError::Unreachable(format!("cannot pass stdio: {e}")))?;
                 client.spawn(spec, stdio).await
             })
@@ -229,7 +265,7 @@ fn stdio(pipe: bool) -> std::io::Result<Stdio> {
     })
 }
 
-fn title(spawned: &Spawned, spec: &Spec) -> String {
+pub(super) fn title(spawned: &Spawned, spec: &Spec) -> String {
     if spec.name.is_empty() {
         escape(&spawned.id)
     } else {

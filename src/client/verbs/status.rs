@@ -131,8 +131,12 @@ fn details(worker: &Worker, now: i64, out: &mut Output) {
             &format!("{} in, {} out", tokens.input, tokens.output),
         );
     }
-    if worker.restarts > 0 {
-        field(out, "Restarts", &worker.restarts.to_string());
+    if worker.restarts > 0 || worker.restart_at.is_some() {
+        let next = worker
+            .restart_at
+            .map(|at| format!(", the next {}", relative(at, now)))
+            .unwrap_or_default();
+        field(out, "Restarts", &format!("{}{next}", worker.restarts));
     }
     if worker.leftovers.count > 0 && worker.outcome.is_none() {
         field(out, "Leftovers", &leftovers(worker));

@@ -161,7 +161,12 @@ impl Leaf {
                 .err()
                 .map(|_| name.to_owned())
         });
-        refused.collect()
+        let refused = refused.collect();
+        if limits.memory_max.is_some() {
+            // One worker, one fate: half of an agent is worth nothing. An older kernel kills one.
+            let _ = write(&self.path, "memory.oom.group", "1");
+        }
+        refused
     }
 
     /// Removes it, and the empty groups that the worker made in it.

@@ -199,6 +199,13 @@ impl Tree {
         self.embedded
     }
 
+    /// `some avg10` of `memory` or `cpu` in its `*.pressure` file, in hundredths of a percent;
+    /// `None` without pressure accounting in the kernel (Documentation/accounting/psi.rst).
+    pub fn pressure(&self, what: &str) -> Option<u32> {
+        let text = read(&self.root, &format!("{what}.pressure")).ok()?;
+        some_avg10(&text)
+    }
+
     /// Controllers that the leaves have; known after [`Tree::enter`].
     pub fn controllers(&self) -> &[String] {
         &self.controllers
@@ -343,6 +350,23 @@ fn is_own_user_service(unit: &Path) -> bool {
 fn alone_in(unit: &Path) -> bool {
     let own = std::process::id().to_string();
     read(unit, "cgroup.procs").is_ok_and(|text| text.lines().all(|pid| pid == own))
+}
+
+/// From `some avg10=12.34 avg60=...` the 1234.
+fn some_avg10(text: &str) -> Option<u32> {
+    let line = text.lines().find(|line| line.starts_with("some "))?;
+    let value = line
+        .split(' ')
+        .find_map(|word| word.strip_prefix("avg10="))?;
+    let (whole, part) = value.split_once('.')?;
+    let part: u32 = format!("{part:0<2}").get(..2)?.parse().ok()?;
+    Some(
+        whole
+            .parse::<u32>()
+            .ok()?
+            .saturating_mul(100)
+            .saturating_add(part),
+    )
 }
 
 #[cfg(test)]
