@@ -9,7 +9,12 @@ log_level() {
     same debug "$(inside systemctl service-log-level musterd.service)" "level"
     as anna systemctl service-log-level musterd.service info 2>/dev/null && fail "anna set it"
     same debug "$(inside systemctl service-log-level musterd.service)" "level after anna"
-    spawn 1000 true >/dev/null
+    # Somebody who does not speak the protocol is worth a line at that level only.
+    as anna python3 -c 'import socket
+peer = socket.socket(socket.AF_UNIX)
+peer.connect("/run/musterd.sock")
+peer.send(b"hello\n")
+peer.recv(1)' || true
     logged() { journal -u musterd.service -p debug..debug -o cat | grep -q .; }
     until_true 5 logged
     inside systemctl service-log-level musterd.service info
@@ -46,7 +51,7 @@ EOF
     inside busctl --system introspect org.muster1 "/org/muster1/worker/$id" | grep -q '^\.Status *property *s *"live"'
     inside busctl --system tree org.muster1 >"$root/root/tree"
     for path in /org/freedesktop/LogControl1 /org/muster1/worker "/org/muster1/worker/$id"; do
-        grep -q -- "- $path\$" "$root/root/tree" || fail "no $path in: $(cat "$root/root/tree")"
+        grep -q " $path\$" "$root/root/tree" || fail "no $path in: $(cat "$root/root/tree")"
     done
     inside busctl --system status org.muster1 | grep -q '^Unit=musterd.service' || fail "no unit of the name"
     rm -f "$root"/root/*.xml "$root/root/tree"
@@ -128,7 +133,6 @@ journal_streams = 2'
         said() { as anna musterctl --socket /run/musterd.sock logs "${ids[$((n - 1))]}" | grep -q "word $n"; }
         until_true 10 said
     done
-    same 1 "$(journal MESSAGE_ID=d405dd161e334a28bfea89d31840d34b "MUSTER_WORKER=${ids[2]}" -o cat | wc -l)" "told"
     # One that has ended makes room.
     call Cancel 'ssa{sv}' "${ids[0]}" '' 1 now b true >/dev/null
     wait_end "${ids[0]}"
