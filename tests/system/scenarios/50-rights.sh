@@ -83,7 +83,7 @@ leaks() {
     call Forget 'sa{sv}' "$id" 0 >/dev/null
     until_true 10 grep -q 'member=WorkerRemoved' "$seen"
     until_true 10 grep -q 'Member=WorkerRemoved' "$seen.root"
-    kill "$listener" "$monitor" 2>/dev/null || true
+    inside pkill -f -- '--system.*org.muster1'
     wait "$listener" "$monitor" 2>/dev/null || true
     for member in WorkerNew WorkerExited WorkerRemoved; do
         grep -q "member=$member" "$seen" || fail "carla did not hear $member"
