@@ -2,8 +2,8 @@
 
 use super::Supervisor;
 use super::handle::{
-    Caller, CancelOptions, CancelReply, CancelState, Command, Ended, ListFilter, Reply, Right,
-    Usage, Whom, WorkerView,
+    Caller, CancelOptions, CancelReply, CancelState, Command, Ended, ListFilter, ListView, Reply,
+    Right, Usage, Whom, WorkerView,
 };
 use super::members::{signal_group_of, signal_leader_of};
 use super::refused::Refused;
@@ -27,6 +27,7 @@ impl Supervisor {
             Command::Resolve(by, worker, reply) => answer(reply, self.find(&by, &worker)),
             Command::ByPid(by, pid, reply) => answer(reply, self.by_pid(&by, pid)),
             Command::List(by, filter, reply) => answer(reply, self.list(&by, &filter)),
+            Command::Views(by, filter, reply) => answer(reply, self.views(&by, &filter)),
             Command::View(by, worker, reply) => answer(reply, self.view_of(&by, &worker)),
             Command::Outside(by, worker, reply) => self.outside(&by, &worker, reply),
             Command::Service(reply) => {
@@ -200,8 +201,9 @@ impl Supervisor {
         Ok(Box::new(view))
     }
 
-    /// One page. It needs the right to see others' rows only where there are some on it.
-    fn list(&mut self, by: &Caller, filter: &ListFilter) -> Result<Vec<WorkerView>, Refused> {
+    /// The rows of one page, with their health as it is now. It needs the right to see others'
+    /// rows only where there are some on it.
+    fn page(&mut self, by: &Caller, filter: &ListFilter) -> Result<Vec<WorkerId>, Refused> {
         let limit = if filter.limit == 0 {
             PAGE
         } else {
@@ -218,24 +220,38 @@ impl Supervisor {
                     row.kind.kind_type().as_str() == kind || row.kind.label() == *kind
                 })
         };
-        let page: Vec<WorkerId> = self
+        let page: Result<Vec<WorkerId>, Refused> = self
             .registry
             .iter_after(filter.after)
             .filter(wanted)
             .take(limit as usize)
-            .map(|row| row.id)
+            .map(|row| match all || Self::owns(by, row) {
+                true => Ok(row.id),
+                false => Err(Refused::NeedsRight(Right::ListAll)),
+            })
             .collect();
+        let page = page?;
         let now = crate::sys::clock::now();
         for id in &page {
             self.refresh_health(*id, now);
         }
-        page.iter()
-            .filter_map(|id| self.registry.get(*id))
-            .map(|row| match all || Self::owns(by, row) {
-                true => Ok(self.seen_by(by, row)),
-                false => Err(Refused::NeedsRight(Right::ListAll)),
-            })
-            .collect()
+        Ok(page)
+    }
+
+    fn list(&mut self, by: &Caller, filter: &ListFilter) -> Result<Vec<ListView>, Refused> {
+        let page = self.page(by, filter)?;
+        let now = crate::sys::clock::now();
+        let all = self.has(by, Right::ManageAll);
+        let rows = page.iter().filter_map(|id| self.registry.get(*id));
+        Ok(rows
+            .map(|row| self.listed(row, all || Self::owns(by, row), now))
+            .collect())
+    }
+
+    fn views(&mut self, by: &Caller, filter: &ListFilter) -> Result<Vec<WorkerView>, Refused> {
+        let page = self.page(by, filter)?;
+        let rows = page.iter().filter_map(|id| self.registry.get(*id));
+        Ok(rows.map(|row| self.seen_by(by, row)).collect())
     }
 
     pub(super) fn cancel(
