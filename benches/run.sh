@@ -4,7 +4,7 @@
 #   benches/run.sh [--host] [OPTION OF THE DRIVER...]
 # As root with systemd-nspawn: the package as installed, in a booted Debian 12. With --host, or
 # where that cannot be had: a daemon of its own on this machine, without bus and systemd.
-# Other options go to the driver: --only spawn,status --rounds 9 --quick. MUSTERD_DEB: a package
+# Other options go to the driver: --only spawn,tree --rounds 9 --quick. MUSTERD_DEB: a package
 # that is built already.
 set -eu
 cd "$(dirname "$0")/.."
