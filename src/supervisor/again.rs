@@ -214,7 +214,7 @@ impl Supervisor {
                 ended.status = Status::Restarting;
                 ended.exited = None;
                 (ended.process, ended.pgid, ended.leaf) = (None, None, None);
-                ended.note = Some(format!("{how}; starts again"));
+                ended.note = Some(format!("{how}{STARTS_AGAIN}"));
                 let _ = self.registry.update(id, |row| *row = ended);
                 self.save_lazily(id, now);
                 let due = now.mono.plus(wait);
@@ -344,6 +344,13 @@ impl Supervisor {
             row.how_known = Some(HowKnown::Waited);
             row.exited = Some(now.wall);
             row.cancelled = Some(Cancellation::new(by, reason, now.wall));
+            if let Some(how) = row
+                .note
+                .as_deref()
+                .and_then(|n| n.strip_suffix(STARTS_AGAIN))
+            {
+                row.note = Some(how.to_owned());
+            }
         });
         if let Some(row) = self.registry.get(id) {
             super::journal::worker_exited(row);
@@ -406,6 +413,9 @@ impl Supervisor {
         }
     }
 }
+
+/// Ends the note of a row that waits.
+const STARTS_AGAIN: &str = "; starts again";
 
 /// Why a row that claims a policy is not started again.
 pub(super) const FORGOTTEN: &str =

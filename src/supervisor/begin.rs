@@ -267,10 +267,11 @@ impl Supervisor {
         row.restart = spec.restart;
         row.restart_max = spec.restart_max;
         row.leftovers_policy = spec.leftovers.unwrap_or(self.set.config.workers.leftovers);
-        row.trace_id = if spec.trace_id.is_empty() {
-            format!("{id}")
-        } else {
-            spec.trace_id.clone()
+        let above = parent.and_then(|id| self.registry.get(id));
+        row.trace_id = match (spec.trace_id.as_str(), above) {
+            ("", Some(above)) => above.trace_id.clone(),
+            ("", None) => format!("{id}"),
+            (given, _) => given.to_owned(),
         };
         row
     }

@@ -293,14 +293,17 @@ mod tests {
     }
 
     #[test]
-    fn ones_own_standing_and_command_line_are_read() {
-        let pid = Pid::new(std::process::id().into()).unwrap();
+    fn the_standing_and_the_command_line_of_a_child_are_read() {
+        let mut sleep = std::process::Command::new("sleep");
+        let mut child = sleep.arg("1000").spawn().unwrap();
+        let pid = Pid::new(child.id().into()).unwrap();
         let found = standing(pid).unwrap();
         assert_eq!(found.uids[1], rustix::process::geteuid().as_raw());
         assert_eq!((found.leader, found.kernel), (pid.get(), false));
-        let words = command_line(pid, 1 << 20).unwrap();
-        assert!(!words.is_empty());
-        assert_eq!(command_line(pid, 1).unwrap()[0].len(), 1);
+        assert_eq!(command_line(pid, 1 << 20).unwrap(), ["sleep", "1000"]);
+        assert_eq!(command_line(pid, 7).unwrap(), ["sleep", "1"]);
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

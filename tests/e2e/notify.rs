@@ -50,12 +50,20 @@ fn the_example_in_shell_runs_as_it_stands() {
     );
     assert_eq!(micros(&row["tokens"], "input"), 1200, "{row}");
     assert_eq!(micros(&row["tokens"], "output"), 80, "{row}");
+    assert_eq!(
+        row["settled"].as_bool(),
+        Some(true),
+        "it said --turn-done: {row}"
+    );
     // Each of its nine messages waits for its barrier, in vain for 5 s if nobody closes it.
     assert!(begun.elapsed() < BOUND, "{:?}", begun.elapsed());
     let stopped = world.run(
         &options,
         &[example.to_str().unwrap(), "1000000", world.mark()],
     );
+    wait_until("what it does is shown", || {
+        text(&world.show(&stopped)["status_text"]).contains("of 1000000")
+    });
     world.ctl(&["cancel", &stopped]).ok();
     let row = world.ended(&stopped);
     assert_eq!(

@@ -71,6 +71,7 @@ fn a_sibling(world: World) {
         world.daemon_pid(),
         "a sibling, no grandchild"
     );
+    assert_eq!(text(&row["trace_id"]), "trace-7");
     assert_eq!(process.env("MUSTER_PARENT"), Some(parent.as_str()));
     let by_kind = &world.service()["by_kind"];
     assert_eq!(
