@@ -12,7 +12,7 @@ use super::step::Event;
 use crate::registry::ResolveError;
 use crate::sys::cgroup;
 use crate::sys::process::{Delivery, stat};
-use crate::worker::{NodeId, Outcome, Pid, Row, Status, WorkerId};
+use crate::worker::{NodeId, Now, Outcome, Pid, Row, Status, WorkerId};
 
 /// Rows of one page at most.
 pub(super) const PAGE: u32 = 1000;
@@ -201,9 +201,13 @@ impl Supervisor {
         Ok(Box::new(view))
     }
 
-    /// The rows of one page, with their health as it is now. It needs the right to see others'
-    /// rows only where there are some on it.
-    fn page(&mut self, by: &Caller, filter: &ListFilter) -> Result<Vec<WorkerId>, Refused> {
+    /// The rows of one page. It needs the right to see others' rows only where there are some
+    /// on it.
+    fn page<'s>(
+        &'s self,
+        by: &'s Caller,
+        filter: &'s ListFilter,
+    ) -> impl Iterator<Item = Result<&'s Row, Refused>> {
         let limit = if filter.limit == 0 {
             PAGE
         } else {
@@ -220,38 +224,44 @@ impl Supervisor {
                     row.kind.kind_type().as_str() == kind || row.kind.label() == *kind
                 })
         };
-        let page: Result<Vec<WorkerId>, Refused> = self
-            .registry
+        self.registry
             .iter_after(filter.after)
             .filter(wanted)
             .take(limit as usize)
-            .map(|row| match all || Self::owns(by, row) {
-                true => Ok(row.id),
+            .map(move |row| match all || Self::owns(by, row) {
+                true => Ok(row),
                 false => Err(Refused::NeedsRight(Right::ListAll)),
             })
-            .collect();
-        let page = page?;
-        let now = crate::sys::clock::now();
-        for id in &page {
-            self.refresh_health(*id, now);
+    }
+
+    /// Reads what the health of a page's rows hangs on, where it could make a difference.
+    fn refresh_page(&mut self, by: &Caller, filter: &ListFilter, now: Now) -> Result<(), Refused> {
+        let mut stale = Vec::new();
+        for row in self.page(by, filter) {
+            let row = row?;
+            if self.health_is_stale(row, now) {
+                stale.push(row.id);
+            }
         }
-        Ok(page)
+        for id in stale {
+            self.refresh_health(id, now);
+        }
+        Ok(())
     }
 
     fn list(&mut self, by: &Caller, filter: &ListFilter) -> Result<Vec<ListView>, Refused> {
-        let page = self.page(by, filter)?;
         let now = crate::sys::clock::now();
+        self.refresh_page(by, filter, now)?;
         let all = self.has(by, Right::ManageAll);
-        let rows = page.iter().filter_map(|id| self.registry.get(*id));
-        Ok(rows
-            .map(|row| self.listed(row, all || Self::owns(by, row), now))
-            .collect())
+        let listed = |row: &Row| self.listed(row, all || Self::owns(by, row), now);
+        self.page(by, filter).map(|row| row.map(listed)).collect()
     }
 
     fn views(&mut self, by: &Caller, filter: &ListFilter) -> Result<Vec<WorkerView>, Refused> {
-        let page = self.page(by, filter)?;
-        let rows = page.iter().filter_map(|id| self.registry.get(*id));
-        Ok(rows.map(|row| self.seen_by(by, row)).collect())
+        self.refresh_page(by, filter, crate::sys::clock::now())?;
+        self.page(by, filter)
+            .map(|row| row.map(|row| self.seen_by(by, row)))
+            .collect()
     }
 
     pub(super) fn cancel(
