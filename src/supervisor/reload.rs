@@ -218,6 +218,7 @@ impl Supervisor {
         }
         self.refuse_restart_waiters();
         self.refuse_waiting_sweeps();
+        self.lookers.clear();
         for node in self.helpers.keys().copied().collect::<Vec<_>>() {
             self.kill_helper(node);
         }
