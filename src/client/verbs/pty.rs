@@ -98,7 +98,7 @@ pub async fn run(
 
 /// How it came to an end.
 enum Shown {
-    Ended(wait::Ended),
+    Ended(Box<wait::Ended>),
     /// By the keys, or because nobody reads our output any more.
     HungUp,
     Signal(i32),
@@ -173,7 +173,7 @@ async fn show(
     drop(stop);
     let _ = all_shown.await;
     drop(raw);
-    Ok(Shown::Ended(ended?))
+    Ok(Shown::Ended(Box::new(ended?)))
 }
 
 /// Stops this program as a shell expects it of a job; goes on when it is continued.
