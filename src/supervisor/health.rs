@@ -1,8 +1,6 @@
 //! What a worker shows of its life, from whichever side it comes: a frame, a notify message, a
 //! report, its CPU time. [`super::life`] decides what follows; here it is carried out.
 
-#![allow(dead_code, reason = "the sources of these facts come one by one")]
-
 use std::time::Duration;
 
 use super::Supervisor;
@@ -99,7 +97,7 @@ impl Supervisor {
                     self.ping(node, seq);
                 }
                 Look::End(reason) => {
-                    let lost = child.lost.take();
+                    let lost = child.lost.clone();
                     let reason =
                         lost.map_or_else(|| reason.to_owned(), |why| format!("{reason}: {why}"));
                     self.end_by_itself(node, &reason);

@@ -54,6 +54,7 @@ pub mod step;
 mod stopping;
 mod strangers;
 mod sweep;
+mod taking;
 mod timers;
 pub mod unrecorded;
 mod verbs;
