@@ -92,6 +92,7 @@ pub struct Worker {
     pub channel: Option<String>,
     pub frames_skipped: u64,
     pub settled: bool,
+    pub attended: bool,
     pub tokens: Tokens,
     pub restarts: u32,
     pub restart_at: Option<i64>,

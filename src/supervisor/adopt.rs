@@ -181,14 +181,8 @@ impl Supervisor {
         Ok(id)
     }
 
-    /// Not ourselves, nobody whom we started, nobody twice.
+    /// Nobody twice, nobody of a worker, not ourselves, nobody whom we started.
     fn may_be_adopted(&self, pid: Pid, stat: &Stat) -> Result<(), Refused> {
-        let own = std::process::id();
-        let ours = [own, std::os::unix::process::parent_id()].map(|pid| i32::try_from(pid).ok());
-        if ours.contains(&Some(pid.get())) || i32::try_from(own).is_ok_and(|p| p == stat.ppid) {
-            let why = format!("process {pid} is musterd's own; it cannot be adopted");
-            return Err(Refused::InvalidArgs(why));
-        }
         if let Some(id) = self.worker_of_process(pid) {
             let itself = self.children.node_of_pid(pid).is_some();
             let below_adopted = self.registry.get(id).is_some_and(|row| row.adopted);
@@ -196,6 +190,12 @@ impl Supervisor {
                 let why = format!("process {pid} is on the roll already, as one of worker {id}");
                 return Err(Refused::InvalidArgs(why));
             }
+        }
+        let own = std::process::id();
+        let ours = [own, std::os::unix::process::parent_id()].map(|pid| i32::try_from(pid).ok());
+        if ours.contains(&Some(pid.get())) || i32::try_from(own).is_ok_and(|p| p == stat.ppid) {
+            let why = format!("process {pid} is musterd's own; it cannot be adopted");
+            return Err(Refused::InvalidArgs(why));
         }
         Ok(())
     }

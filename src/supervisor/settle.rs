@@ -130,10 +130,7 @@ mod tests {
                     self.disk = self.memory;
                 }
                 // The rows are on disk when the next image begins.
-                Event::Reload => {
-                    self.disk = self.memory;
-                    self.memory = self.disk;
-                }
+                Event::Reload => self.disk = self.memory,
                 // The next daemon finds the row as it is on disk, and the worker gone.
                 Event::Crash => {
                     self.memory = self.disk;

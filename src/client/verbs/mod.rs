@@ -39,6 +39,10 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
         Verb::Run(args) => Some(run::prepare(args)?),
         _ => None,
     };
+    let adoption = match &verb {
+        Verb::Adopt(args) => Some(adopt::prepare(args)?),
+        _ => None,
+    };
     let frame = match &verb {
         Verb::Send(args) => send::frame(args)?,
         _ => String::new(),
@@ -74,7 +78,10 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
             Ok(each(&daemon, &args.workers, forget).await)
         }
         Verb::Restore(args) => Ok(restore(&daemon, &args, out).await),
-        Verb::Adopt(args) => adopt::run(&daemon, &args, out).await,
+        Verb::Adopt(args) => match adoption {
+            Some(adoption) => adopt::run(&daemon, &args, adoption, out).await,
+            None => Ok(Code::FAILED),
+        },
         Verb::Report(args) => tell::run(&daemon, args).await,
         Verb::Tree(args) => tree::run(&daemon, &args, out).await,
         Verb::Drain(args) => service::drain(&daemon, &args, out).await,

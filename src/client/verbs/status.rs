@@ -180,10 +180,14 @@ fn details(worker: &Worker, now: i64, out: &mut Output) {
         );
         field(out, "Outside", &what);
     }
-    let flags: Vec<&str> = [(worker.held, "held"), (worker.adopted, "adopted")]
-        .into_iter()
-        .filter_map(|(is, word)| is.then_some(word))
-        .collect();
+    let flags: Vec<&str> = [
+        (worker.held, "held"),
+        (worker.attended, "attended"),
+        (worker.adopted, "adopted"),
+    ]
+    .into_iter()
+    .filter_map(|(is, word)| is.then_some(word))
+    .collect();
     if !flags.is_empty() {
         field(out, "Flags", &flags.join(", "));
     }
