@@ -10,9 +10,10 @@ use std::process::ExitCode;
 use super::dirs::directories;
 use super::load_config;
 use super::options::Options;
+use crate::dbus::{Kept, KeptBus};
 use crate::error::{Fault, exit};
 use crate::registry::store::Store;
-use crate::supervisor::handover::{Handover, PeerState};
+use crate::supervisor::handover::{BusState, Handover, PeerState};
 use crate::supervisor::reload::{Again, Handed, resume_argv};
 use crate::sys::privilege;
 use crate::sys::reexec::{self, Target, execute, memfd, read_all};
@@ -81,6 +82,17 @@ fn try_trial(options: &Options, number: i32) -> Result<(), Fault> {
     Ok(())
 }
 
+/// The message bus of the image before.
+pub(super) fn kept_bus(bus: BusState) -> Result<KeptBus, Fault> {
+    Ok(KeptBus {
+        fd: taken(bus.fd)?,
+        fds: bus.fds,
+        guid: bus.guid,
+        name: bus.name,
+        address: bus.address,
+    })
+}
+
 /// The hand-over of the image before; the descriptor stays open, for the way back.
 pub(super) fn read(number: i32) -> Result<Handover, Fault> {
     let bytes = reexec::borrowed(number)
@@ -102,18 +114,29 @@ pub(super) fn next(
     lock: OwnedFd,
     socket: OwnedFd,
     image: OwnedFd,
-    peers: Vec<(OwnedFd, bool)>,
+    kept: Kept,
 ) -> Next {
     handed.handover.lock = lock.as_raw_fd();
     handed.handover.socket = socket.as_raw_fd();
     handed.handover.image = image.as_raw_fd();
     handed.fds.extend([lock, socket, image]);
-    for (fd, fds) in peers {
-        handed.handover.peers.push(PeerState {
-            fd: fd.as_raw_fd(),
-            fds,
+    if let Some(bus) = kept.bus {
+        handed.handover.bus = Some(BusState {
+            fd: bus.fd.as_raw_fd(),
+            fds: bus.fds,
+            guid: bus.guid,
+            name: bus.name,
+            address: bus.address,
         });
-        handed.fds.push(fd);
+        handed.fds.push(bus.fd);
+    }
+    for peer in kept.peers {
+        handed.handover.peers.push(PeerState {
+            fd: peer.fd.as_raw_fd(),
+            fds: peer.fds,
+            answered: peer.answered,
+        });
+        handed.fds.push(peer.fd);
     }
     Next { handed, again }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::options::Options;
-use crate::dbus::{BusError, Server, bus};
+use crate::dbus::{BusError, KeptBus, Server, bus};
 use crate::error::Fault;
 use crate::places::{self, Real};
 
@@ -43,13 +43,28 @@ impl Bus {
 }
 
 /// Serves the bus and takes the name there, the last step before the service is ready. `resumed`:
-/// workers run already, so the lack of a name is no reason to end.
-pub(super) async fn take_name(server: &Arc<Server>, bus: Bus, resumed: bool) -> Result<(), Fault> {
+/// workers run already, so the lack of a name is no reason to end. `kept`: the bus of the image
+/// before.
+pub(super) async fn take_name(
+    server: &Arc<Server>,
+    bus: Bus,
+    resumed: bool,
+    kept: Option<KeptBus>,
+) -> Result<(), Fault> {
     let (address, must) = match bus {
         Bus::None => return Ok(()),
         Bus::Named(address) => (address, true),
         Bus::Usual(address) => (address, false),
     };
+    if let Some(kept) = kept.filter(|kept| kept.address == address) {
+        match bus::go_on(server, kept).await {
+            Ok(link) => {
+                tokio::spawn(bus::keep(Arc::clone(server), address, Some(link)));
+                return Ok(());
+            }
+            Err(error) => tracing::warn!("the message bus was lost in the reload: {error}"),
+        }
+    }
     let path = address.strip_prefix("unix:path=");
     let patience = match path {
         // No bus at all is nothing to wait for. One that is only slow listens already.

@@ -14,7 +14,7 @@ use super::ground::Ground;
 use super::options::Options;
 use super::status::say_ready;
 use super::{End, again};
-use crate::dbus::{Authority, Limits, NoPolkit, Polkit, Server};
+use crate::dbus::{Authority, Kept, KeptPeer, Limits, NoPolkit, Polkit, Server};
 use crate::error::Fault;
 use crate::log::{Control, id};
 use crate::registry::writer::Writer;
@@ -89,6 +89,8 @@ async fn run_service(
     let generation = set.generation;
     let door = door(options, before.as_ref(), ground.listener, &socket)?;
     let peers = before.iter().flat_map(|b| b.peers.clone()).collect();
+    let kept = before.as_ref().and_then(|b| b.bus.clone());
+    let kept = kept.map(again::kept_bus).transpose()?;
     let (supervisor, handle) =
         Supervisor::new(set, parts, before).map_err(io("start the supervisor"))?;
     let running = tokio::spawn(supervisor.run());
@@ -98,15 +100,14 @@ async fn run_service(
     let accepting = tokio::spawn(door::keep_doors(Arc::clone(&server), listener, doors));
     keep_peers(&server, peers)?;
     let silence = tokio::spawn(watch_quiet(Arc::clone(&server), handle.clone()));
-    let bus = Bus::chosen(options);
-    let stopped =
-        match until_stopped(&server, &handle, running, bus, generation, ready, &socket).await {
-            Ok(stopped) => stopped,
-            Err(fault) => {
-                leave(made.as_deref(), writer).await;
-                return Err(fault);
-            }
-        };
+    let bus = take_name(&server, Bus::chosen(options), generation > 1, kept);
+    let stopped = match until_stopped(&handle, running, bus, generation, ready, &socket).await {
+        Ok(stopped) => stopped,
+        Err(fault) => {
+            leave(made.as_deref(), writer).await;
+            return Err(fault);
+        }
+    };
     let Stopped::Reload(mut handed) = stopped else {
         // Whoever calls from now on is answered by the next start.
         systemd::stopping("Leaving.", LAST_ANSWERS + LAST_WRITES);
@@ -118,20 +119,19 @@ async fn run_service(
     };
     accepting.abort();
     leave(None, writer).await;
-    let peers = silence.await.unwrap_or_default();
+    let kept = silence.await.unwrap_or_default();
     let lock = lock.duplicate().map_err(io("keep the lock"))?;
     handed.handover.socket_passed = made.is_none();
     handed.handover.socket_path = Some(socket);
-    let next = again::next(*handed, again, lock, listening, image, peers);
+    let next = again::next(*handed, again, lock, listening, image, kept);
     Ok(End::Again(Box::new(next)))
 }
 
 /// Takes the name, says that it serves, and waits for the supervisor's end.
 async fn until_stopped(
-    server: &Arc<Server>,
     handle: &Handle,
     mut running: JoinHandle<Stopped>,
-    bus: Bus,
+    bus: impl Future<Output = Result<(), Fault>>,
     generation: u64,
     ready: Option<OwnedFd>,
     socket: &Path,
@@ -140,7 +140,7 @@ async fn until_stopped(
         biased;
         // A stop signal ends the wait for the bus.
         stopped = &mut running => stopped,
-        named = take_name(server, bus, generation > 1) => match named {
+        named = bus => match named {
             Ok(()) => {
                 say_serving(socket, generation);
                 say_ready(ready, handle).await;
@@ -202,8 +202,12 @@ fn authority(options: &Options) -> Arc<dyn Authority> {
 /// Serves on the connections of the image before.
 fn keep_peers(server: &Arc<Server>, peers: Vec<PeerState>) -> Result<(), Fault> {
     for peer in peers {
-        let stream = stream_of(again::taken(peer.fd)?).map_err(io("keep a connection"))?;
-        tokio::spawn(Arc::clone(server).resume_peer(stream, peer.fds));
+        let peer = KeptPeer {
+            fd: again::taken(peer.fd)?,
+            fds: peer.fds,
+            answered: peer.answered,
+        };
+        tokio::spawn(Arc::clone(server).resume_peer(peer));
     }
     Ok(())
 }
@@ -243,34 +247,28 @@ async fn leave(socket: Option<&Path>, writer: Writer) {
     let _ = tokio::time::timeout(LAST_WRITES, stop).await;
 }
 
-/// Falls silent when a reload wants it; answers the peers' sockets once everything is quiet.
-async fn watch_quiet(server: Arc<Server>, handle: Handle) -> Vec<(OwnedFd, bool)> {
+/// Falls silent when a reload wants it; answers what goes on once everything is quiet.
+async fn watch_quiet(server: Arc<Server>, handle: Handle) -> Kept {
     let mut quiet = handle.quiet();
     let mut loud = handle.quiet();
     while quiet.wait_for(|quiet| *quiet).await.is_ok() {
         let silent = tokio::select! {
-            peers = server.fall_silent() => Some(peers),
+            kept = server.fall_silent() => Some(kept),
             _ = loud.wait_for(|quiet| !*quiet) => None,
         };
-        if let Some(peers) = silent {
+        if let Some(kept) = silent {
             handle.bus_is_quiet().await;
             tokio::select! {
                 // The supervisor has ended: it is handing over.
-                () = handle.closed() => return peers,
+                () = handle.closed() => return kept,
                 gave_up = loud.wait_for(|quiet| !*quiet) => {
                     if gave_up.is_err() {
-                        return peers;
+                        return kept;
                     }
                 }
             }
         }
         server.speak_again();
     }
-    Vec::new()
-}
-
-fn stream_of(fd: OwnedFd) -> std::io::Result<tokio::net::UnixStream> {
-    let stream = std::os::unix::net::UnixStream::from(fd);
-    stream.set_nonblocking(true)?;
-    tokio::net::UnixStream::from_std(stream)
+    Kept::default()
 }

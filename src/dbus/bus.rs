@@ -1,15 +1,30 @@
 //! The message bus: connects, serves, takes the name last, and comes back when the bus does.
+//!
+//! Over a reload the connection is kept, name and all, so that nobody on the bus notices: calls
+//! wait in the socket. Were the name given back, each call in the gap would make the bus ask for
+//! a start of the service, and systemd merges that into the running reload and repeats it.
 
-use std::sync::Arc;
+use std::ffi::OsString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tokio::net::UnixStream;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use zbus::Connection;
+use zbus::address::transport::{Transport, UnixSocket};
 use zbus::fdo::{DBusProxy, RequestNameFlags, RequestNameReply};
 use zbus::names::{BusName, WellKnownName};
+use zbus::{Connection, MessageStream};
 
-use super::connection::{Link, serve};
+use super::connection::{Line, Link, serve};
+use super::handshake::greet;
+use super::socket::{OF_A_BUS, QuietSocket};
 use super::{BUS_NAME, Server};
+
+const DBUS: &str = "org.freedesktop.DBus";
 
 /// Connection and name must be there in this time.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -49,12 +64,64 @@ pub enum BusError {
 #[derive(Debug, Clone)]
 pub struct BusLink {
     connection: Connection,
+    asks: Connection,
+    line: Option<Arc<Line>>,
+}
+
+/// A connection to a bus that goes over to the next image, name and all.
+#[derive(Debug)]
+pub struct KeptBus {
+    /// Its socket, between two messages.
+    pub fd: OwnedFd,
+    /// Descriptors may be sent.
+    pub fds: bool,
+    /// The bus's guid.
+    pub guid: String,
+    /// Our unique name.
+    pub name: String,
+    /// Where the bus is.
+    pub address: String,
+}
+
+impl Line {
+    /// For the next image; none if the bus has not said our name yet.
+    pub(super) fn keep(&self) -> Option<KeptBus> {
+        Some(KeptBus {
+            fd: self.stream.as_fd().try_clone_to_owned().ok()?,
+            fds: self.fds,
+            guid: self.guid.clone(),
+            name: self.name.get()?.clone(),
+            address: self.address.clone(),
+        })
+    }
+
+    /// A connection whose messages are begun unless a reload wants quiet.
+    async fn messages(&self, server: &Server) -> zbus::Result<MessageStream> {
+        let socket = QuietSocket {
+            bounds: OF_A_BUS,
+            stream: self.stream.clone(),
+            fds: self.fds,
+            budget: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
+            held: self.held.clone(),
+            quiet: server.handle.quiet(),
+        };
+        // "p2p" only means that zbus neither greets the bus nor keeps match rules: both are done.
+        let mut builder =
+            zbus::connection::Builder::authenticated_socket(socket, self.guid.as_str()).p2p();
+        if let Some(name) = self.name.get() {
+            builder = builder.unique_name(name.as_str());
+        }
+        builder.build_message_stream().await
+    }
 }
 
 impl BusLink {
     /// Waits until the bus has gone.
     pub async fn gone(&self) {
-        self.connection.closed().await;
+        tokio::select! {
+            () = self.connection.closed() => {}
+            () = self.asks.closed() => {}
+        }
     }
 
     /// Gives the name back, so that new calls start a new daemon; open ones are still answered.
@@ -63,6 +130,23 @@ impl BusLink {
         let released = async { proxy(&self.connection).await?.release_name(name).await };
         if let Err(error) = released.await {
             tracing::debug!(%error, "cannot release the bus name");
+        }
+    }
+
+    /// It goes over to the next image.
+    pub fn is_kept(&self) -> bool {
+        self.line.is_some()
+    }
+
+    fn as_link(&self) -> Arc<Link> {
+        Link::bus(self.asks.clone(), self.line.clone())
+    }
+
+    async fn close(self) {
+        for connection in [self.connection, self.asks] {
+            if let Err(error) = connection.close().await {
+                tracing::debug!(%error, "cannot close a connection to the bus");
+            }
         }
     }
 }
@@ -108,11 +192,17 @@ pub async fn keep(server: Arc<Server>, address: String, link: Option<BusLink>) {
             () = link.gone() => {
                 tracing::warn!(address, "the message bus has gone; trying to come back");
                 server.set_named(false);
+                // One of two may live: what it still brings would be served without a name.
+                link.close().await;
                 link = come_back(&server, &address).await;
             }
             // Without the supervisor nobody asks for quiet any more.
             Ok(()) = quiet.changed() => {
-                if *quiet.borrow_and_update() {
+                let silent = *quiet.borrow_and_update();
+                if link.is_kept() {
+                    continue;
+                }
+                if silent {
                     link.release().await;
                     server.set_named(false);
                 } else if let Err(error) = own_name(&link.connection).await {
@@ -142,30 +232,148 @@ async fn come_back(server: &Arc<Server>, address: &str) -> BusLink {
 }
 
 async fn once(server: &Arc<Server>, address: &str) -> Result<BusLink, BusError> {
-    let unreachable = |why: String| BusError::Unreachable {
-        address: address.to_owned(),
-        why,
-    };
-    let building = zbus::connection::Builder::address(address).build_message_stream();
-    let messages = tokio::time::timeout(PATIENCE, building)
+    let (messages, link) = tokio::time::timeout(PATIENCE, open(server, address))
         .await
-        .map_err(|_| unreachable("no answer to the handshake".to_owned()))?
-        .map_err(|e| unreachable(e.to_string()))?;
-    let connection = Connection::from(&messages);
+        .map_err(|_| unreachable(address, "no answer to the handshake"))?
+        .map_err(|e| unreachable(address, e))?;
     // Calls that an activating bus has queued come with the name: they must find a reader.
-    tokio::spawn(serve(server.clone(), messages, Link::bus()));
-    match own_name(&connection).await {
+    tokio::spawn(serve(server.clone(), messages, link.as_link()));
+    match own_name(&link.connection).await {
         Ok(()) => {
-            let link = BusLink { connection };
             *server.bus_link() = Some(link.clone());
             Ok(link)
         }
         Err(error) => {
-            if let Err(error) = connection.close().await {
-                tracing::debug!(%error, "cannot close the connection to the bus");
-            }
+            link.close().await;
             Err(error)
         }
+    }
+}
+
+/// Goes on serving a bus that knows us from the image before.
+///
+/// # Errors
+/// The connection has ended meanwhile, or the name is somebody else's by now.
+pub async fn go_on(server: &Arc<Server>, kept: KeptBus) -> Result<BusLink, BusError> {
+    let address = kept.address.clone();
+    let resumed = async {
+        let asks = asking(&address).await?;
+        let stream = std::os::unix::net::UnixStream::from(kept.fd);
+        stream.set_nonblocking(true)?;
+        let line = Arc::new(Line {
+            held: Arc::default(),
+            stream: Arc::new(UnixStream::from_std(stream)?),
+            fds: kept.fds,
+            guid: kept.guid,
+            address: kept.address,
+            name: OnceLock::from(kept.name),
+        });
+        let messages = line.messages(server).await?;
+        let link = BusLink {
+            connection: Connection::from(&messages),
+            asks,
+            line: Some(line),
+        };
+        Ok::<_, zbus::Error>((messages, link))
+    };
+    let (messages, link) = tokio::time::timeout(PATIENCE, resumed)
+        .await
+        .map_err(|_| unreachable(&address, "no answer to the handshake"))?
+        .map_err(|e| unreachable(&address, e))?;
+    let owner = async {
+        let name = WellKnownName::from_static_str_unchecked(BUS_NAME);
+        proxy(&link.asks).await?.get_name_owner(name.into()).await
+    };
+    let ours = link.line.as_ref().and_then(|line| line.name.get().cloned());
+    match owner.await {
+        Ok(owner) if Some(owner.as_str()) == ours.as_deref() => {
+            tokio::spawn(serve(server.clone(), messages, link.as_link()));
+            server.set_named(true);
+            *server.bus_link() = Some(link.clone());
+            Ok(link)
+        }
+        Ok(owner) => {
+            link.close().await;
+            Err(BusError::NameTaken {
+                holder: owner.to_string(),
+            })
+        }
+        Err(error) => {
+            link.close().await;
+            Err(unreachable(&address, error))
+        }
+    }
+}
+
+fn unreachable(address: &str, why: impl std::fmt::Display) -> BusError {
+    BusError::Unreachable {
+        address: address.to_owned(),
+        why: why.to_string(),
+    }
+}
+
+async fn asking(address: &str) -> zbus::Result<Connection> {
+    zbus::connection::Builder::address(address).build().await
+}
+
+/// A connection that has greeted the bus.
+async fn open(server: &Server, address: &str) -> zbus::Result<(MessageStream, BusLink)> {
+    let asks = asking(address).await?;
+    let Some(path) = socket_path(address) else {
+        let builder = zbus::connection::Builder::address(address);
+        let messages = builder.build_message_stream().await?;
+        let link = BusLink {
+            connection: Connection::from(&messages),
+            asks,
+            line: None,
+        };
+        return Ok((messages, link));
+    };
+    let stream = UnixStream::connect(path).await?;
+    let (guid, fds) = greet(&stream, rustix::process::geteuid().as_raw()).await?;
+    let line = Arc::new(Line {
+        held: Arc::default(),
+        stream: Arc::new(stream),
+        fds,
+        guid,
+        address: address.to_owned(),
+        name: OnceLock::new(),
+    });
+    let messages = line.messages(server).await?;
+    let connection = Connection::from(&messages);
+    let hello = connection
+        .call_method(
+            Some(DBUS),
+            "/org/freedesktop/DBus",
+            Some(DBUS),
+            "Hello",
+            &(),
+        )
+        .await?;
+    let name: String = hello.body().deserialize()?;
+    connection.set_unique_name(name.as_str())?;
+    let _ = line.name.set(name);
+    let link = BusLink {
+        connection,
+        asks,
+        line: Some(line),
+    };
+    Ok((messages, link))
+}
+
+/// Where to connect, if that is a Unix socket; an abstract one begins with a NUL.
+fn socket_path(address: &str) -> Option<PathBuf> {
+    let address: zbus::Address = address.parse().ok()?;
+    match address.transport() {
+        Transport::Unix(unix) => match unix.path() {
+            UnixSocket::File(path) => Some(path.clone()),
+            UnixSocket::Abstract(name) => {
+                let bytes = [b"\0", name.as_bytes()].concat();
+                Some(OsString::from_vec(bytes).into())
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }
 

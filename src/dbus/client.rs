@@ -426,6 +426,17 @@ impl Client {
         } else {
             MessageStream::from(&self.connection)
         };
+        // Peer to peer, signals begin with the first answer.
+        self.connection
+            .call_method(
+                Some(BUS_NAME),
+                OBJECT,
+                Some("org.freedesktop.DBus.Peer"),
+                "Ping",
+                &(),
+            )
+            .await
+            .map_err(call_error)?;
         Ok(Events { stream })
     }
 }

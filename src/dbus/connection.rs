@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use futures_core::Stream;
 use tokio::net::UnixStream;
@@ -27,6 +28,23 @@ const WAITS_MAX: usize = 16 * 1024;
 /// stay unread on a connection that others share.
 const SENDER_CALLS_MAX: usize = 512;
 
+/// A connection to a bus over a Unix socket that outlives this image.
+#[derive(Debug)]
+pub struct Line {
+    /// Permits of its messages.
+    pub held: Arc<Held>,
+    /// The socket.
+    pub stream: Arc<UnixStream>,
+    /// Descriptors may be sent.
+    pub fds: bool,
+    /// The bus's guid.
+    pub guid: String,
+    /// Where the bus is.
+    pub address: String,
+    /// Our unique name there, once the bus has said it.
+    pub name: OnceLock<String>,
+}
+
 /// What is at the other end.
 #[derive(Debug)]
 pub enum Link {
@@ -44,11 +62,18 @@ pub enum Link {
         calls: Arc<Semaphore>,
         /// Waits.
         waits: Arc<Semaphore>,
+        /// It has had an answer.
+        answered: AtomicBool,
     },
     /// A message bus with many senders.
     Bus {
         /// Who they are.
         senders: Senders,
+        /// For questions of our own to the bus, whose answers come also while nothing new is
+        /// read from the connection that is served.
+        asks: Connection,
+        /// What the next image gets of it; none of a bus that is reached in another way.
+        line: Option<Arc<Line>>,
         /// Running calls of each.
         running: Mutex<HashMap<String, usize>>,
     },
@@ -61,6 +86,7 @@ impl Link {
         held: Arc<Held>,
         stream: Arc<UnixStream>,
         fds: bool,
+        answered: bool,
     ) -> Arc<Self> {
         Arc::new(Link::Peer {
             who,
@@ -69,15 +95,34 @@ impl Link {
             fds,
             calls: Arc::new(Semaphore::new(CALLS_MAX)),
             waits: Arc::new(Semaphore::new(WAITS_MAX)),
+            answered: AtomicBool::new(answered),
         })
     }
 
     /// To a bus.
-    pub fn bus() -> Arc<Self> {
+    pub fn bus(asks: Connection, line: Option<Arc<Line>>) -> Arc<Self> {
         Arc::new(Link::Bus {
             senders: Senders::default(),
+            asks,
+            line,
             running: Mutex::default(),
         })
+    }
+
+    /// Signals may be sent to it.
+    pub fn was_answered(&self) -> bool {
+        match self {
+            Link::Peer { answered, .. } => answered.load(Ordering::Relaxed),
+            Link::Bus { .. } => true,
+        }
+    }
+
+    /// Permits of messages that were received and not handled yet.
+    pub fn held(&self) -> Option<&Held> {
+        match self {
+            Link::Peer { held, .. } => Some(held),
+            Link::Bus { line, .. } => line.as_ref().map(|line| &*line.held),
+        }
     }
 
     /// Ends a peer's connection, also while a write to it is stuck.
@@ -98,10 +143,7 @@ pub async fn serve(server: Arc<Server>, mut messages: MessageStream, link: Arc<L
     loop {
         let next = poll_fn(|cx| Pin::new(&mut messages).poll_next(cx)).await;
         let Some(Ok(message)) = next else { break };
-        let memory = match &*link {
-            Link::Peer { held, .. } => held.take(),
-            Link::Bus { .. } => None,
-        };
+        let memory = link.held().and_then(Held::take);
         if message.message_type() != Type::MethodCall {
             continue;
         }
@@ -205,12 +247,15 @@ impl Task {
         if is_wait(&self.message) {
             // Nobody is there to hear the end. Every other call is carried out all the same.
             tokio::select! {
-                () = self.connection.closed() => {}
+                () = self.connection.closed() => return,
                 result = self.result() => reply(&self.connection, &self.message, result).await,
             }
         } else {
             let result = self.result().await;
             reply(&self.connection, &self.message, result).await;
+        }
+        if let Link::Peer { answered, .. } = &*self.link {
+            answered.store(true, Ordering::Relaxed);
         }
     }
 
@@ -229,15 +274,15 @@ impl Task {
         let header = self.message.header();
         let (who, subject) = match &*self.link {
             Link::Peer { who, .. } => (who.clone(), who.subject()),
-            Link::Bus { senders, .. } => {
+            Link::Bus { senders, asks, .. } => {
                 let sender = header
                     .sender()
                     .ok_or_else(|| Failure::new(Code::AccessDenied, "a call without a sender"))?;
                 let subject = Subject::Bus {
-                    connection: self.connection.clone(),
+                    connection: asks.clone(),
                     name: sender.to_string(),
                 };
-                let who = senders.credentials(&self.connection, sender).await?;
+                let who = senders.credentials(asks, sender).await?;
                 self.serves(who.uid)?;
                 (who, subject)
             }

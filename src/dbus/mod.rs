@@ -14,6 +14,7 @@ pub mod convert;
 pub mod dict;
 mod dispatch;
 pub mod errors;
+mod handshake;
 mod kind;
 mod list;
 pub mod log_control;
@@ -40,7 +41,7 @@ use crate::supervisor::handle::Handle;
 use crate::worker::WorkerId;
 
 pub use auth::{Authority, NoPolkit};
-pub use bus::{BusError, BusLink};
+pub use bus::{BusError, BusLink, KeptBus};
 pub use log_control::LogControl;
 pub use peer::Limits;
 pub use polkit::Polkit;
@@ -69,6 +70,26 @@ pub fn object_path(id: WorkerId) -> ObjectPath<'static> {
 
 /// Turns of the runtime after which a connection's task has counted what was queued for it.
 const TURNS: usize = 16;
+
+/// The connection of a peer that goes over to the next image.
+#[derive(Debug)]
+pub struct KeptPeer {
+    /// Its socket, between two messages.
+    pub fd: OwnedFd,
+    /// Descriptors may be sent to it.
+    pub fds: bool,
+    /// It has had an answer, so it hears signals.
+    pub answered: bool,
+}
+
+/// The connections that go over to the next image.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// The peers.
+    pub peers: Vec<KeptPeer>,
+    /// The bus.
+    pub bus: Option<KeptBus>,
+}
 
 /// Everything that serves callers. One for a daemon.
 #[derive(Debug)]
@@ -164,20 +185,25 @@ impl Server {
     }
 
     /// While a reload is under way: begins no signal, lets every call come to its answer, and
-    /// tells the sockets of the peers, each between two messages. Bounded by the caller.
-    pub async fn fall_silent(&self) -> Vec<(OwnedFd, bool)> {
+    /// tells the connections that go on, each between two messages. Bounded by the caller.
+    pub async fn fall_silent(&self) -> Kept {
         self.hub.set_quiet(true);
         // Several looks in a row: a message that was read is a call a moment later.
         let mut calm = 0;
         while calm < CALM_LOOKS {
             tokio::time::sleep(LOOK).await;
-            let named = self.named.load(Ordering::SeqCst);
+            // A bus that cannot be kept gets its name back first.
+            let kept = self.bus_link().as_ref().is_some_and(BusLink::is_kept);
+            let named = self.named.load(Ordering::SeqCst) && !kept;
             // A peer that is still saying who it is cannot be handed over.
             let known = self.peers.count() == self.hub.peer_count();
             let quiet = !named && known && self.open_calls() == 0 && self.hub.is_quiet();
             calm = if quiet { calm + 1 } else { 0 };
         }
-        self.hub.peers()
+        Kept {
+            peers: self.hub.peers(),
+            bus: self.hub.bus(),
+        }
     }
 
     fn set_named(&self, named: bool) {
@@ -190,7 +216,7 @@ impl Server {
     }
 
     /// Goes on serving a peer of the image before.
-    pub async fn resume_peer(self: Arc<Self>, stream: tokio::net::UnixStream, fds: bool) {
-        peer::resume_peer(self, stream, fds).await;
+    pub async fn resume_peer(self: Arc<Self>, kept: KeptPeer) {
+        peer::resume_peer(self, kept).await;
     }
 }

@@ -8,10 +8,11 @@ use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
-use super::Server;
 use super::auth::Credentials;
 use super::connection::{Link, serve};
-use super::socket::{Held, PeerSocket, budget, handshake};
+use super::handshake::handshake;
+use super::socket::{Held, OF_A_PEER, QuietSocket, budget};
+use super::{KeptPeer, Server};
 use crate::supervisor::handle::Busy;
 
 /// Messages zbus may read ahead; each is in its user's budget.
@@ -147,12 +148,18 @@ pub async fn listen(server: Arc<Server>, listener: Arc<UnixListener>) {
 }
 
 /// Goes on serving a peer of the image before.
-pub async fn resume_peer(server: Arc<Server>, stream: UnixStream, fds: bool) {
+pub async fn resume_peer(server: Arc<Server>, kept: KeptPeer) {
     let busy = server.handle.activity().begin();
+    let KeptPeer { fd, fds, answered } = kept;
     let resumed = async {
+        let stream = std::os::unix::net::UnixStream::from(fd);
+        let stream = stream
+            .set_nonblocking(true)
+            .and_then(|()| UnixStream::from_std(stream))
+            .map_err(|e| e.to_string())?;
         let who = Credentials::of_peer(&stream).map_err(|e| format!("who is it: {e}"))?;
         let seat = seat(&server, who.uid, busy)?;
-        serve_authenticated(server.clone(), stream, fds, who, seat).await
+        serve_authenticated(server.clone(), stream, fds, who, seat, answered).await
     };
     if let Err(reason) = resumed.await {
         tracing::warn!(reason, "a client of the image before was lost");
@@ -174,7 +181,7 @@ async fn try_serve(server: Arc<Server>, stream: UnixStream, busy: Busy) -> Resul
         .await
         .map_err(|_| format!("no handshake in {time:?}"))?
         .map_err(|e| format!("handshake: {e}"))?;
-    serve_authenticated(server, stream, fds, who, seat).await
+    serve_authenticated(server, stream, fds, who, seat, false).await
 }
 
 /// Serves a peer whose handshake is done, here or by the image before.
@@ -184,9 +191,11 @@ async fn serve_authenticated(
     fds: bool,
     who: Credentials,
     seat: Seat,
+    answered: bool,
 ) -> Result<(), String> {
     let (stream, held) = (Arc::new(stream), Arc::new(Held::default()));
-    let socket = PeerSocket {
+    let socket = QuietSocket {
+        bounds: OF_A_PEER,
         stream: stream.clone(),
         fds,
         budget: seat.budget.clone(),
@@ -199,7 +208,12 @@ async fn serve_authenticated(
         .build_message_stream()
         .await
         .map_err(|e| e.to_string())?;
-    serve(server, messages, Link::peer(who, held, stream, fds)).await;
+    serve(
+        server,
+        messages,
+        Link::peer(who, held, stream, fds, answered),
+    )
+    .await;
     drop(seat);
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! one worker's properties within 50 ms are told once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,11 +12,13 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use zbus::{Connection, Message, Variant};
 
+use super::bus::KeptBus;
 use super::connection::Link;
 use super::convert::put_exit;
 use super::dict::{Details, put};
 use super::properties::{News, Source, Told};
-use super::{MANAGER, OBJECT, object_path};
+use super::socket::Held;
+use super::{KeptPeer, MANAGER, OBJECT, object_path};
 use crate::supervisor::handle::{Caller, Change, Handle, Right};
 use crate::worker::WorkerId;
 
@@ -54,7 +56,8 @@ struct Listener {
 }
 
 impl Hub {
-    /// From now on `connection` hears everything.
+    /// From now on `connection` hears everything; a peer that has not called yet, from its first
+    /// answer on: libraries made for a bus take nothing before the answer to their greeting.
     pub fn join(&self, connection: &Connection, link: &Arc<Link>) -> u64 {
         let (queue, waiting) = mpsc::channel(QUEUE_MAX);
         let open = Arc::new(AtomicUsize::new(0));
@@ -95,10 +98,7 @@ impl Hub {
     /// Everything begun is sent, and everything received is in a call.
     pub fn is_quiet(&self) -> bool {
         self.lock().all.values().all(|listener| {
-            let held = match &*listener.link {
-                Link::Peer { held, .. } => held.is_quiet(),
-                Link::Bus { .. } => true,
-            };
+            let held = listener.link.held().is_none_or(Held::is_quiet);
             held && listener.open.load(Ordering::Relaxed) == 0
         })
     }
@@ -113,9 +113,8 @@ impl Hub {
             .count()
     }
 
-    /// The sockets of all peers that are between two messages, and whether descriptors may be
-    /// sent to them.
-    pub fn peers(&self) -> Vec<(OwnedFd, bool)> {
+    /// All peers that are between two messages.
+    pub fn peers(&self) -> Vec<KeptPeer> {
         let listeners = self.lock();
         let peers = listeners
             .all
@@ -123,10 +122,28 @@ impl Hub {
             .filter_map(|listener| match &*listener.link {
                 Link::Peer {
                     stream, fds, held, ..
-                } if held.is_quiet() => Some((stream.as_fd().try_clone_to_owned().ok()?, *fds)),
+                } if held.is_quiet() => Some(KeptPeer {
+                    fd: stream.as_fd().try_clone_to_owned().ok()?,
+                    fds: *fds,
+                    answered: listener.link.was_answered(),
+                }),
                 Link::Peer { .. } | Link::Bus { .. } => None,
             });
         peers.collect()
+    }
+
+    /// The connection to the bus at which we are named, between two messages.
+    pub fn bus(&self) -> Option<KeptBus> {
+        let listeners = self.lock();
+        listeners
+            .all
+            .values()
+            .find_map(|listener| match &*listener.link {
+                Link::Bus {
+                    line: Some(line), ..
+                } if line.held.is_quiet() => line.keep(),
+                _ => None,
+            })
     }
 
     fn is_empty(&self) -> bool {
@@ -148,7 +165,8 @@ impl Hub {
         if listeners.quiet {
             return;
         }
-        for listener in listeners.all.values_mut() {
+        let all = listeners.all.values_mut();
+        for listener in all.filter(|listener| listener.link.was_answered()) {
             listener.open.fetch_add(1, Ordering::Relaxed);
             let sent = listener.queue.try_send(message.clone());
             if sent.is_err() {

@@ -1,8 +1,7 @@
-//! A peer's socket: the server's side of the SASL handshake, then messages with bounds of our own.
+//! An authenticated socket, a peer's or a bus's, whose messages have bounds of our own.
 //!
-//! zbus can do both, but buffers what an unauthenticated peer sends without a bound, and takes
-//! messages of up to 128 MiB. Here every byte is read by us, so each bound is checked before
-//! anything is allocated for it.
+//! zbus takes messages of up to 128 MiB from anybody. Here every byte is read by us, so each bound
+//! is checked before anything is allocated for it, and reading can pause between two messages.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -20,14 +19,29 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use zbus::connection::socket::{ReadHalf, Socket, Split, WriteHalf};
 use zbus::export::async_trait::async_trait;
 
-/// Longest message taken. argv and environment of a Spawn are at most 1 MiB together.
-pub const MESSAGE_MAX: usize = 4 * 1024 * 1024;
-/// Most descriptors in one message; a Spawn brings three.
-const FDS_MAX: usize = 16;
-/// A line of the handshake; the longest real one is AUTH EXTERNAL with a uid in hex.
-const LINE_MAX: usize = 512;
-/// Lines in one handshake.
-const LINES_MAX: usize = 32;
+/// What one message may bring.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Bytes.
+    pub bytes: usize,
+    /// Descriptors.
+    pub fds: usize,
+}
+
+/// Of a peer: argv and environment of a Spawn are at most 1 MiB together, and it brings three
+/// descriptors.
+pub const OF_A_PEER: Bounds = Bounds {
+    bytes: 4 * 1024 * 1024,
+    fds: 16,
+};
+/// Of a bus, which has bounds of its own: whatever it lets through must not end the connection
+/// that everybody shares. As the D-Bus specification has it.
+pub const OF_A_BUS: Bounds = Bounds {
+    bytes: 128 * 1024 * 1024,
+    fds: FDS_MAX,
+};
+/// Most descriptors the kernel sends at once (`SCM_MAX_FD`).
+const FDS_MAX: usize = 253;
 /// First part of every message: fixed header and the length of its fields (D-Bus specification,
 /// "Message Format").
 const HEADER: usize = 16;
@@ -71,122 +85,15 @@ pub fn budget(bytes: usize) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(bytes / UNIT))
 }
 
-/// Authenticates the peer at the other end, whose uid the kernel told: EXTERNAL only, and only
-/// with that uid. Bound its time. Says whether descriptors may be sent to it.
-pub async fn handshake(stream: &UnixStream, uid: u32, guid: &str) -> io::Result<bool> {
-    let mut first = [0_u8];
-    recv_exact(stream, &mut first).await?;
-    if first != [0] {
-        return Err(bad("the first byte is not NUL"));
-    }
-    let (mut authenticated, mut data_asked, mut fds) = (false, false, false);
-    for _ in 0..LINES_MAX {
-        let line = read_line(stream).await?;
-        let mut words = line.split(' ');
-        let answer = match (words.next().unwrap_or(""), words.next(), words.next()) {
-            ("AUTH", Some("EXTERNAL"), None) if !authenticated => {
-                data_asked = true;
-                "DATA".to_owned()
-            }
-            ("AUTH", Some("EXTERNAL"), Some(id)) if !authenticated => {
-                authenticated = is_uid(id, uid);
-                verdict(authenticated, guid)
-            }
-            ("DATA", id, None) if data_asked && !authenticated => {
-                data_asked = false;
-                authenticated = id.is_none_or(|id| id.is_empty() || is_uid(id, uid));
-                verdict(authenticated, guid)
-            }
-            ("NEGOTIATE_UNIX_FD", None, None) if authenticated => {
-                fds = true;
-                "AGREE_UNIX_FD".to_owned()
-            }
-            ("BEGIN", None, None) if authenticated => return Ok(fds),
-            ("AUTH" | "CANCEL" | "ERROR", _, _) => {
-                (authenticated, data_asked) = (false, false);
-                verdict(false, guid)
-            }
-            _ => "ERROR Unknown or misplaced command".to_owned(),
-        };
-        send_all(stream, format!("{answer}\r\n").as_bytes()).await?;
-    }
-    Err(bad("too many commands"))
-}
-
-fn verdict(authenticated: bool, guid: &str) -> String {
-    if authenticated {
-        format!("OK {guid}")
-    } else {
-        "REJECTED EXTERNAL".to_owned()
-    }
-}
-
-/// Is `hex` the decimal uid in hexadecimal digits, as EXTERNAL sends it.
-fn is_uid(hex: &str, uid: u32) -> bool {
-    let wanted: String = uid
-        .to_string()
-        .bytes()
-        .map(|b| format!("{b:02x}"))
-        .collect();
-    hex.eq_ignore_ascii_case(&wanted)
-}
-
-fn bad(why: &str) -> io::Error {
+pub(super) fn bad(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.to_owned())
 }
 
-/// Reads to the end of one line and not a byte further: what follows BEGIN are messages, and
-/// descriptors come with their bytes.
-async fn read_line(stream: &UnixStream) -> io::Result<String> {
-    let mut line = Vec::new();
-    loop {
-        let mut peeked = [0_u8; LINE_MAX];
-        let seen = receive(stream, &mut peeked, RecvFlags::PEEK).await?;
-        let end = peeked[..seen].iter().position(|b| *b == b'\n');
-        let mut part = vec![0_u8; end.map_or(seen, |at| at + 1)];
-        recv_exact(stream, &mut part).await?;
-        line.extend(part);
-        if line.len() > LINE_MAX {
-            return Err(bad("a line is too long"));
-        }
-        if end.is_some() {
-            let text = line.strip_suffix(b"\r\n").ok_or_else(|| bad("no CR LF"))?;
-            let text = std::str::from_utf8(text).map_err(|_| bad("a line is not ASCII"))?;
-            return Ok(text.to_owned());
-        }
-    }
-}
-
-async fn recv_exact(stream: &UnixStream, buffer: &mut [u8]) -> io::Result<()> {
-    let mut have = 0;
-    while have < buffer.len() {
-        have += receive(stream, &mut buffer[have..], RecvFlags::empty()).await?;
-    }
-    Ok(())
-}
-
-/// Some bytes, at least one; the end of the stream is an error.
-async fn receive(stream: &UnixStream, buffer: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
-    let (_, got) = stream
-        .async_io(Interest::READABLE, || {
-            rustix::net::recv(stream, &mut *buffer, flags).map_err(io::Error::from)
-        })
-        .await?;
-    if got == 0 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    Ok(got)
-}
-
-async fn send_all(stream: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let sent = send(stream, bytes, &[]).await?;
-        bytes = &bytes[sent..];
-    }
-    Ok(())
-}
-
-async fn send(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
+pub(super) async fn send(
+    stream: &UnixStream,
+    bytes: &[u8],
+    fds: &[BorrowedFd<'_>],
+) -> io::Result<usize> {
     stream
         .async_io(Interest::WRITABLE, || {
             let mut space =
@@ -203,14 +110,16 @@ async fn send(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::
         .await
 }
 
-/// An authenticated peer's socket, for zbus.
+/// An authenticated socket, for zbus.
 #[derive(Debug)]
-pub struct PeerSocket {
+pub struct QuietSocket {
+    /// Of each message.
+    pub bounds: Bounds,
     /// The socket. Who else holds it can shut it down while a write is stuck.
     pub stream: Arc<UnixStream>,
     /// Descriptors may be sent.
     pub fds: bool,
-    /// The user's budget for waiting messages.
+    /// The budget for waiting messages: a user's, or a bus's.
     pub budget: Arc<Semaphore>,
     /// Where permits go.
     pub held: Arc<Held>,
@@ -218,7 +127,7 @@ pub struct PeerSocket {
     pub quiet: watch::Receiver<bool>,
 }
 
-impl Socket for PeerSocket {
+impl Socket for QuietSocket {
     type ReadHalf = Reader;
     type WriteHalf = Writer;
 
@@ -229,6 +138,7 @@ impl Socket for PeerSocket {
             budget: self.budget,
             held: self.held,
             quiet: self.quiet,
+            bounds: self.bounds,
             frame: Frame::default(),
         };
         let writer = Writer {
@@ -254,7 +164,7 @@ impl Frame {
     }
 
     /// Takes bytes that have been read; the length of a message once its header is whole.
-    fn feed(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
+    fn feed(&mut self, bytes: &[u8], limit: usize) -> io::Result<Option<usize>> {
         if self.header.len() == HEADER && self.rest == 0 {
             self.header.clear();
             self.fds = 0;
@@ -267,13 +177,17 @@ impl Frame {
         if self.header.len() < HEADER {
             return Ok(None);
         }
-        let length = message_length(&self.header)?;
+        let length = message_length(&self.header);
+        if length > limit {
+            let why = format!("a message of {length} bytes; the limit is {limit}");
+            return Err(bad(&why));
+        }
         self.rest = length - HEADER;
         Ok(Some(length))
     }
 }
 
-fn message_length(header: &[u8]) -> io::Result<usize> {
+fn message_length(header: &[u8]) -> usize {
     let word = |at: usize| -> usize {
         let mut bytes = [0; 4];
         bytes.copy_from_slice(&header[at..at + 4]);
@@ -284,13 +198,7 @@ fn message_length(header: &[u8]) -> io::Result<usize> {
         word as usize
     };
     // Fixed header with the fields' length, fields padded to 8, body.
-    let length = (HEADER + word(12)).next_multiple_of(8) + word(4);
-    if length > MESSAGE_MAX {
-        return Err(bad(&format!(
-            "a message of {length} bytes; the limit is {MESSAGE_MAX}"
-        )));
-    }
-    Ok(length)
+    (HEADER + word(12)).next_multiple_of(8) + word(4)
 }
 
 /// The receiving half.
@@ -301,6 +209,7 @@ pub struct Reader {
     budget: Arc<Semaphore>,
     held: Arc<Held>,
     quiet: watch::Receiver<bool>,
+    bounds: Bounds,
     frame: Frame,
 }
 
@@ -364,9 +273,9 @@ impl Reader {
 impl ReadHalf for Reader {
     async fn recvmsg(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
         let (got, fds) = self.read_unless_quiet(buffer).await?;
-        let started = self.frame.feed(&buffer[..got])?;
+        let started = self.frame.feed(&buffer[..got], self.bounds.bytes)?;
         self.frame.fds += fds.len();
-        if self.frame.fds > FDS_MAX {
+        if self.frame.fds > self.bounds.fds {
             return Err(bad("too many descriptors in one message"));
         }
         if let Some(length) = started {

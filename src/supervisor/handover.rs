@@ -109,6 +109,28 @@ pub struct PeerState {
     pub fd: i32,
     /// Descriptors may be sent to it.
     pub fds: bool,
+    /// It has had an answer, so it hears signals.
+    #[serde(default = "yes")]
+    pub answered: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The connection to the message bus on which we own our name. It is between two messages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BusState {
+    /// Its socket.
+    pub fd: i32,
+    /// Descriptors may be sent.
+    pub fds: bool,
+    /// The bus's guid.
+    pub guid: String,
+    /// Our unique name there.
+    pub name: String,
+    /// Where the bus is.
+    pub address: String,
 }
 
 /// All of it.
@@ -142,6 +164,9 @@ pub struct Handover {
     /// Connected peers.
     #[serde(default)]
     pub peers: Vec<PeerState>,
+    /// The message bus, if its connection can be kept.
+    #[serde(default)]
+    pub bus: Option<BusState>,
     /// Where leaves are made, or why there are none.
     pub tree: Result<PathBuf, String>,
     /// Descriptor limit that workers get back, soft and hard.
@@ -176,6 +201,7 @@ impl Default for Handover {
             socket_path: None,
             image: -1,
             peers: Vec::new(),
+            bus: None,
             tree: Err(String::new()),
             nofile: None,
             spawned: 0,
@@ -213,6 +239,7 @@ impl Handover {
         [self.lock, self.socket, self.image]
             .into_iter()
             .chain(peers)
+            .chain(self.bus.as_ref().map(|bus| bus.fd))
             .chain(nodes)
             .collect()
     }
@@ -311,7 +338,18 @@ mod tests {
             socket_passed: true,
             socket_path: Some("/run/musterd.sock".into()),
             image: 22,
-            peers: vec![PeerState { fd: 23, fds: true }],
+            peers: vec![PeerState {
+                fd: 23,
+                fds: true,
+                answered: false,
+            }],
+            bus: Some(BusState {
+                fd: 24,
+                fds: true,
+                guid: "0123456789abcdef0123456789abcdef".into(),
+                name: ":1.7".into(),
+                address: "unix:path=/run/dbus/system_bus_socket".into(),
+            }),
             tree: Ok("/sys/fs/cgroup".into()),
             nofile: Some((1024, u64::MAX)),
             spawned: 500,

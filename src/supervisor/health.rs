@@ -136,6 +136,16 @@ impl Supervisor {
         child.life.health(&facts(child, Some(row)), now)
     }
 
+    /// Would [`Supervisor::refresh_health`] read something?
+    pub(super) fn health_is_stale(&self, row: &Row, now: Now) -> bool {
+        // Most rows of a roll have ended.
+        !row.status.is_terminal()
+            && self.children.of_worker(row.id).is_some_and(|child| {
+                let age = FRESH.min(child.life.promise.progress);
+                child.life.wants_cpu(&facts(child, Some(row)), age, now)
+            })
+    }
+
     /// Reads the CPU time of a worker that somebody looks at, where it could make a difference.
     pub(super) fn refresh_health(&mut self, id: WorkerId, now: Now) {
         let Some(node) = self.children.node_of(id) else {

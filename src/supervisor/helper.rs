@@ -23,6 +23,8 @@ pub(super) struct Helper {
     pub leaf: Option<Leaf>,
     /// A directory that it clears, to be removed after it.
     pub clears: Option<PathBuf>,
+    /// A sweep's probe: the next sweep asks again, so a reload need not wait for it.
+    pub for_sweep: bool,
 }
 
 impl Helper {
@@ -40,6 +42,7 @@ impl Helper {
 pub(super) struct Wish {
     owner: Owner,
     groups: Vec<u32>,
+    for_sweep: bool,
     reply: oneshot::Sender<std::io::Result<HelperIo>>,
 }
 
@@ -57,6 +60,7 @@ pub(super) struct Launched {
 enum Purpose {
     Probe {
         io: Pair,
+        for_sweep: bool,
         reply: oneshot::Sender<std::io::Result<HelperIo>>,
     },
     Clear(PathBuf),
@@ -68,6 +72,7 @@ pub(super) struct Launcher {
     inner: mpsc::UnboundedSender<Inner>,
     /// Supplementary groups, where they are known.
     groups: Vec<u32>,
+    for_sweep: bool,
 }
 
 impl HelperLauncher for Launcher {
@@ -77,6 +82,7 @@ impl HelperLauncher for Launcher {
         let wish = Wish {
             owner,
             groups,
+            for_sweep: self.for_sweep,
             reply,
         };
         let sent = self.inner.send(Inner::HelperWanted(wish));
@@ -90,11 +96,20 @@ impl HelperLauncher for Launcher {
 }
 
 impl Supervisor {
-    /// Starts helpers with an owner's ids and these supplementary groups.
+    /// Starts helpers of a spawn with an owner's ids and these supplementary groups.
     pub(super) fn launcher(&self, groups: Vec<u32>) -> Launcher {
         Launcher {
             inner: self.inner_in.clone(),
             groups,
+            for_sweep: false,
+        }
+    }
+
+    /// Starts helpers of a sweep.
+    pub(super) fn sweep_launcher(&self) -> Launcher {
+        Launcher {
+            for_sweep: true,
+            ..self.launcher(Vec::new())
         }
     }
 
@@ -107,8 +122,13 @@ impl Supervisor {
         });
         match made {
             Ok((image, io)) => {
-                let reply = wish.reply;
-                self.fork_helper(image, Purpose::Probe { io, reply });
+                let (for_sweep, reply) = (wish.for_sweep, wish.reply);
+                let purpose = Purpose::Probe {
+                    io,
+                    for_sweep,
+                    reply,
+                };
+                self.fork_helper(image, purpose);
             }
             Err(error) => {
                 let _ = wish.reply.send(Err(error));
@@ -177,7 +197,18 @@ impl Supervisor {
         self.helpers_starting.remove(&node);
         let taken = self.take_in(node, outcome, leaf);
         match (taken, purpose) {
-            (Ok(helper), Purpose::Probe { io, reply }) => {
+            (
+                Ok(mut helper),
+                Purpose::Probe {
+                    io,
+                    for_sweep,
+                    reply,
+                },
+            ) => {
+                helper.for_sweep = for_sweep;
+                if for_sweep && self.is_reloading() {
+                    helper.kill();
+                }
                 self.helpers.insert(node, helper);
                 let inner = self.inner_in.clone();
                 let kill = Box::new(move || {
@@ -244,6 +275,7 @@ impl Supervisor {
                     started,
                     leaf,
                     clears: None,
+                    for_sweep: false,
                 };
                 match self.children.watch_helper(&helper.started.process, node) {
                     Ok(()) => return Ok(helper),

@@ -165,6 +165,7 @@ impl Supervisor {
                 started,
                 leaf: None,
                 clears: None,
+                for_sweep: false,
             },
         );
     }
@@ -218,8 +219,11 @@ impl Supervisor {
         }
         self.refuse_restart_waiters();
         self.refuse_waiting_sweeps();
-        for node in self.helpers.keys().copied().collect::<Vec<_>>() {
-            self.kill_helper(node);
+        // Each ends when nobody asks it any more.
+        self.lookers.clear();
+        // A spawn under way waits for its probe; what clears a directory has no second try.
+        for helper in self.helpers.values().filter(|helper| helper.for_sweep) {
+            helper.kill();
         }
     }
 

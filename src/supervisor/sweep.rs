@@ -226,7 +226,7 @@ impl Supervisor {
             parallel: gc.probe_parallel as usize,
             budget: gc.sweep_budget,
         };
-        let launcher = Arc::new(self.launcher(Vec::new()));
+        let launcher = Arc::new(self.sweep_launcher());
         let probes = Arc::new(Prober::new(
             launcher,
             ProbeOptions {

@@ -35,9 +35,6 @@ impl Supervisor {
     ) -> Result<Row, Refused> {
         self.allow(by, Right::Spawn)?;
         spec.check()?;
-        if self.is_reloading() {
-            return Err(Refused::Reloading);
-        }
         let owner = self.owner_of(by, spec)?;
         self.check_frame(spec)?;
         let above = parent.and_then(|id| self.registry.get(id));

@@ -193,6 +193,11 @@ async fn a_listener_that_does_not_read_is_cut_off_and_others_hear_everything() {
     let fake = Fake::start();
     let mut deaf = fake.socket();
     begin(&mut deaf);
+    let call = Message::method_call(OBJECT, "Ping")
+        .interface("org.freedesktop.DBus.Peer")
+        .build(&())
+        .unwrap();
+    deaf.write_all(call.data()).unwrap();
     let client = fake.client().await;
     let mut events = client.events().await.unwrap();
     until(|| fake.server.connections() == 2).await;
@@ -213,6 +218,35 @@ async fn a_listener_that_does_not_read_is_cut_off_and_others_hear_everything() {
     }
     assert!(heard > 1000);
     rest(deaf).await;
+}
+
+/// Clients made for a message bus take nothing before the answer to their greeting.
+#[tokio::test]
+async fn a_peer_hears_no_signal_before_its_first_answer() {
+    let fake = Fake::start();
+    let mut early = fake.socket();
+    begin(&mut early);
+    let client = fake.client().await;
+    let mut events = client.events().await.unwrap();
+    until(|| fake.server.connections() == 2).await;
+    fake.changes.send(Change::New(id("0000000a"))).unwrap();
+    events.next().await.unwrap();
+    let call = Message::method_call("/org/freedesktop/DBus", "Hello")
+        .interface("org.freedesktop.DBus")
+        .build(&())
+        .unwrap();
+    early.write_all(call.data()).unwrap();
+    fake.server.answered(Duration::from_secs(10)).await;
+    fake.changes.send(Change::New(id("0000000b"))).unwrap();
+    events.next().await.unwrap();
+    early.shutdown(std::net::Shutdown::Write).unwrap();
+    let all = rest(early).await;
+    let end = b"AGREE_UNIX_FD\r\n";
+    let at = all.windows(end.len()).position(|part| part == end).unwrap();
+    let first = &all[at + end.len()..];
+    // The type is in the second byte: a method return, not a signal.
+    assert_eq!(first[1], 2);
+    assert!(String::from_utf8_lossy(first).contains("WorkerNew"));
 }
 
 #[tokio::test]

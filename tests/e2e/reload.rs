@@ -2,6 +2,8 @@
 //! that cannot take over is refused and the old one serves on.
 
 use std::fs;
+use std::io::BufRead;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::program;
@@ -169,5 +171,86 @@ fn an_image_that_cannot_run_is_refused_and_the_old_one_serves_on() {
     assert_eq!(world.service()["generation"].as_i64(), Some(2));
     assert_eq!(world.status_of(&id), "live");
     world.ctl(&["cancel", &id]).ok();
+    world.end();
+}
+
+/// A message bus of this test's own, ended by its pid.
+struct Bus {
+    daemon: Child,
+    address: String,
+}
+
+impl Bus {
+    fn in_world(world: &World) -> Bus {
+        let address = format!("unix:path={}/bus", world.path().display());
+        let config = world.path().join("bus.conf");
+        let text = format!(
+            "<busconfig><type>session</type><listen>{address}</listen><auth>EXTERNAL</auth>\
+             <policy context=\"default\"><allow user=\"*\"/><allow send_destination=\"*\"/>\
+             <allow own=\"*\"/></policy></busconfig>"
+        );
+        fs::write(&config, text).unwrap();
+        let mut daemon = Command::new("dbus-daemon")
+            .arg(format!("--config-file={}", config.display()))
+            .args(["--nofork", "--nopidfile", "--print-address"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("dbus-daemon (Debian package dbus-daemon) is needed for this test");
+        let mut line = String::new();
+        let out = daemon.stdout.take().unwrap();
+        std::io::BufReader::new(out).read_line(&mut line).unwrap();
+        assert!(line.starts_with("unix:"), "{line:?}");
+        Bus { daemon, address }
+    }
+
+    fn busctl(&self, world: &World, args: &[&str]) -> String {
+        let mut command = Command::new("busctl");
+        let at = format!("--address={}", self.address);
+        command.arg(at).args(args).current_dir(world.home());
+        hear(command).ok().stdout
+    }
+
+    fn owner(&self, world: &World) -> String {
+        let bus = "org.freedesktop.DBus";
+        let args = ["call", bus, "/org/freedesktop/DBus", bus, "GetNameOwner"];
+        self.busctl(world, &[&args[..], &["s", "org.muster1"]].concat())
+    }
+}
+
+impl Drop for Bus {
+    fn drop(&mut self) {
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+/// Nobody on the bus sees the name change hands, so nobody asks for a start of the service.
+#[test]
+fn a_reload_keeps_the_connection_to_the_bus_and_the_name_on_it() {
+    let world = World::without_cgroup("");
+    let bus = Bus::in_world(&world);
+    let mut daemon = world
+        .daemon_command(&["--user", "--address", &bus.address])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until("the name is taken", || {
+        bus.busctl(&world, &["list", "--acquired"])
+            .contains("org.muster1")
+    });
+    let before = bus.owner(&world);
+    let id = world.run(&[], &["sleep", "1000"]);
+    for _ in 0..3 {
+        world.ctl(&["reload"]).ok();
+        assert_eq!(bus.owner(&world), before);
+        let call = ["call", "org.muster1", "/org/muster1", "org.muster1.Manager"];
+        let said = bus.busctl(&world, &[&call[..], &["GetWorker", "s", &id]].concat());
+        assert!(said.contains(&id), "{said}");
+    }
+    assert_eq!(world.service()["generation"].as_i64(), Some(4));
+    world.ctl(&["cancel", &id]).ok();
+    world.stop_daemon();
+    assert!(daemon.wait().unwrap().success());
     world.end();
 }

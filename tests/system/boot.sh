@@ -2,7 +2,7 @@
 # lib.sh, by what runs in one; it sets `target`, `here` and `deb`, and calls `boot SUITE`, which
 # sets `leader` and `root`. The function `furnish` puts what it needs into $root first.
 
-booted= leader= root= group=
+booted= leader= root= group= log=
 shut_down() {
     if [ -n "$booted" ] && kill -TERM "$booted" 2>/dev/null; then
         # A container whose init hangs is ended by nspawn's own pid.
@@ -21,6 +21,8 @@ shut_down() {
     group=
     if [ -n "$root" ]; then
         rm -rf --one-file-system "$root"
+        # What the console said is of use only where something failed.
+        [ "${failed:-0}" -gt 0 ] || rm -f "$log" "$log.state"
     fi
     root=
 }
@@ -44,7 +46,7 @@ boot() { # SUITE
     echo uninitialized >"$root/etc/machine-id"
     cp "$deb" "$root/root/musterd.deb"
     furnish
-    local log=$target/system/$1.log
+    log=$target/system/$1-$$.log
     group=$(own_group) || return 1
     SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1 setsid systemd-nspawn -D "$root" --register=no \
         --keep-unit --boot --console=interactive --quiet </dev/null >"$log" 2>&1 &

@@ -71,8 +71,9 @@ print("" if row is None else row)' "$1"
 
 wait_end() { inside musterctl --socket /run/musterd.sock wait "$@" --timeout=30 >/dev/null || true; }
 
-# What the journal has of a unit since the scenario began.
-journal() { inside journalctl --no-pager --after-cursor="$cursor" "$@"; }
+# What the journal has of a unit since the scenario began. Not --after-cursor: systemd 252 passes
+# over the first entry that matches, if the cursor's own does not.
+journal() { inside journalctl --no-pager --cursor="$cursor" "$@"; }
 mark_journal() {
     cursor=$(inside journalctl -n 0 --show-cursor | sed -n 's/^-- cursor: //p')
 }

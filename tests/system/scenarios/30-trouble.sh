@@ -178,33 +178,3 @@ no_bus() {
     inside systemctl restart systemd-logind.service || true
 }
 scenario "with no bus at all the socket alone is enough, and the name is taken when one comes" no_bus
-
-reloads() {
-    fresh
-    local id pid worker second
-    id=$(spawn 1000 sleep 1000)
-    worker=$(row "$id" pid)
-    pid=$(property musterd.service MainPID)
-    inside systemctl reload musterd.service
-    same "$pid" "$(property musterd.service MainPID)" "pid"
-    same 2 "$(inside busctl --system get-property org.muster1 /org/muster1 org.muster1.Manager \
-        Generation | cut -d ' ' -f 2)" "generation"
-    same "$worker" "$(row "$id" pid)" "worker"
-    same live "$(row "$id" status)" "status"
-    # Capabilities went over, and out of the sets that pass execve.
-    for set in CapPrm CapEff CapBnd; do
-        same 00000000000001e0 "$(inside sed -n "s/^$set:\s*//p" "/proc/$pid/status")" "$set"
-    done
-    for set in CapInh CapAmb; do
-        same 0000000000000000 "$(inside sed -n "s/^$set:\s*//p" "/proc/$pid/status")" "$set"
-    done
-    second=$(spawn 1001 sleep 1000)
-    same "1001 1001 1001 1001" \
-        "$(inside sed -n 's/^Uid:\s*//p' "/proc/$(row "$second" pid)/status" | xargs)" "new worker"
-    as anna musterctl --socket /run/musterd.sock list >/dev/null
-    inside systemctl stop musterd.service
-    same success "$(property musterd.service Result)" "result"
-    inside test -S /run/musterd.sock
-    same cancelled "$(row "$id" outcome)" "outcome"
-}
-scenario "reload keeps pid, workers, socket and capabilities" reloads
