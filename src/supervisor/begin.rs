@@ -152,9 +152,6 @@ impl Supervisor {
         let owner = self.owner_of(by, spec)?;
         self.check_frame(spec)?;
         let above = parent.and_then(|id| self.registry.get(id));
-        if let Some(parent) = above {
-            may_have_children(parent)?;
-        }
         let depth = above.map_or(0, |row| row.depth.saturating_add(1));
         let msg_depth = msg_depth(above, &spec.kind);
         let of_owner = self.registry.count_of_owner(owner.uid);
@@ -507,19 +504,6 @@ fn msg_depth(above: Option<&Row>, kind: &Kind) -> u32 {
         Kind::RootTurn { msg_depth, .. } => known.max(*msg_depth),
         _ => known,
     }
-}
-
-/// Nothing may be started below a worker that is being ended: it would outlive the cascade.
-fn may_have_children(parent: &Row) -> Result<(), Refused> {
-    let ending = parent.cancelled.is_some() || parent.status == Status::Stopping;
-    if !ending && !parent.status.is_terminal() {
-        return Ok(());
-    }
-    Err(Refused::WrongState {
-        id: parent.id,
-        status: parent.status,
-        why: "it is being ended, so nothing more is started below it".to_owned(),
-    })
 }
 
 fn count(n: usize) -> u32 {
