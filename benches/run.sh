@@ -4,7 +4,7 @@
 #   benches/run.sh [--host] [OPTION OF THE DRIVER...]
 # As root with systemd-nspawn: the package as installed, in a booted Debian 12. With --host, or
 # where that cannot be had: a daemon of its own on this machine, without bus and systemd.
-# Other options go to the driver: --only spawn,status --rounds 9 --quick. MUSTERD_DEB: a package
+# Other options go to the driver: --only spawn,tree --rounds 9 --quick. MUSTERD_DEB: a package
 # that is built already.
 set -eu
 cd "$(dirname "$0")/.."
@@ -35,6 +35,16 @@ in_container() {
     . "$here/boot.sh"
     furnish() {
         mkdir -p "$root/root/bench"
+        cat >"$root/etc/dbus-1/system.d/bench.conf" <<'END'
+<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-BUS Bus Configuration 1.0//EN"
+ "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig>
+  <policy user="root">
+    <allow own="org.muster1.bench.Echo"/>
+    <allow send_destination="org.muster1.bench.Echo"/>
+  </policy>
+</busconfig>
+END
         cp "$programs/bench" "$programs/floor" "$programs/echo" "$root/root/bench/"
         cat >"$root/root/bench/fresh.sh" <<'END'
 systemctl stop musterd.socket musterd.service
@@ -47,7 +57,7 @@ END
     inside dpkg -i /root/musterd.deb >/dev/null
     inside mkdir -p /sys/fs/cgroup/bench /var/lib/bench
     echo "musterd as packaged, in a booted Debian 12: $(inside systemctl --version | head -n 1)"
-    inside sh -c 'ulimit -n 65536; exec "$@"' sh /root/bench/bench \
+    inside sh -c 'ulimit -n "$(ulimit -Hn)"; exec "$@"' sh /root/bench/bench \
         --fresh "sh /root/bench/fresh.sh" --dir /var/lib/bench --cgroup /sys/fs/cgroup/bench \
         --bus unix:path=/run/dbus/system_bus_socket --systemd --table /root/bench/table.md "$@"
     cp "$root/root/bench/table.md" "$table"
@@ -70,7 +80,7 @@ setsid "$target/release/musterd" --state-dir "$work/state" --runtime-dir "$work/
     --socket "$work/sock" --no-bus --log stderr </dev/null >"$work/log" 2>&1 &
 echo \$! >"$work/pid"
 END
-    ulimit -n 65536 2>/dev/null || ulimit -n "$(ulimit -Hn)"
+    ulimit -n "$(ulimit -Hn)"
     "$programs/bench" --socket "$work/sock" --fresh "sh $work/fresh.sh" --dir "$work" \
         --cgroup "$cgroup" --table "$table" "$@"
 }

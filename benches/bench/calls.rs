@@ -23,7 +23,8 @@ pub async fn trivial(connection: &Connection, to: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-async fn echo(connection: &Connection, to: Option<&str>) -> Result<()> {
+/// The floor's method.
+pub async fn echo(connection: &Connection, to: Option<&str>) -> Result<()> {
     connection
         .call_method(to, OBJECT, None::<&str>, "Echo", &"running")
         .await?;

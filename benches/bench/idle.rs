@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::place::{Daemon, Helper, Place, Result};
 use super::report::{Limit, Report, Samples};
 use super::spawns;
+use musterd::dbus::client::Client;
 
 const LIVE: usize = 1000;
 const FINISHED: usize = 10_000;
@@ -83,6 +84,11 @@ async fn round(place: &Place, f: &mut Figures) -> Result<()> {
         &place.program("echo")?,
         &["peer", &socket.to_string_lossy()],
     )?;
+    // As the daemon has, it has served somebody.
+    let client = Client::peer(&socket).await?;
+    for _ in 0..100 {
+        super::calls::echo(client.connection(), None).await?;
+    }
     f.echo.0.push(pss(echo.pid())?);
     drop(echo);
     let n = place.count(LIVE);

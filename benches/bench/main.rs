@@ -4,6 +4,7 @@
 mod calls;
 mod exits;
 mod idle;
+mod loaded;
 mod place;
 mod report;
 mod rolls;
@@ -104,6 +105,11 @@ async fn run(options: Options) -> Result<()> {
     section!("status", "status", rolls::run);
     section!("sweep", "sweep", sweeps::run);
     section!("dbus", "D-Bus", calls::run);
+    section!("loaded", "10,000 rows", loaded::run);
+    for what in ["state files", "scale"] {
+        report.section(what);
+        report.not_run("the goals of this section", "there is no bench for it yet");
+    }
     if let Some(path) = options.table {
         std::fs::write(path, report.markdown())?;
     }

@@ -222,9 +222,9 @@ impl Helper {
         Ok(line)
     }
 
-    /// Goes on and waits for its end.
+    /// Waits for its end; the end of its stdin is a word to go on, too.
     pub fn finish(mut self) -> Result<()> {
-        self.go_on()?;
+        drop(self.child.stdin.take());
         self.child.wait()?;
         Ok(())
     }

@@ -5,15 +5,11 @@ use std::time::Instant;
 
 use zbus::{Connection, Variant};
 
-use super::place::{Daemon, Helper, Place, Result, micros};
+use super::place::{Helper, Place, Result, micros};
 use super::report::{Limit, Report, Samples};
-use super::spawns;
-use super::systemd::Systemd;
 use musterd::dbus::{MANAGER, OBJECT};
-use musterd::supervisor::handle::ListFilter;
 
 const LIVE: usize = 1000;
-const FINISHED: usize = 10_000;
 /// Calls of one round.
 const CALLS: usize = 20;
 
@@ -32,39 +28,6 @@ async fn page(connection: &Connection, method: &str, calls: usize) -> Result<f64
         times.0.push(micros(began));
     }
     Ok(times.median())
-}
-
-async fn all_pages(daemon: &Daemon) -> Result<(f64, usize)> {
-    let filter = ListFilter {
-        all: true,
-        ..ListFilter::default()
-    };
-    let began = Instant::now();
-    let rows = daemon.client.list(filter).await?.len();
-    Ok((micros(began), rows))
-}
-
-/// As ListUnits tells it.
-type Unit = (
-    String,
-    String,
-    String,
-    String,
-    String,
-    String,
-    zbus::OwnedObjectPath,
-    u32,
-    String,
-    zbus::OwnedObjectPath,
-);
-
-async fn units(systemd: &Systemd) -> Result<(f64, usize)> {
-    let began = Instant::now();
-    let reply = systemd.call("ListUnits", &()).await?;
-    let time = micros(began);
-    let body = reply.body();
-    let units: Vec<Unit> = body.deserialize()?;
-    Ok((time, units.len()))
 }
 
 pub async fn run(place: &Place, report: &mut Report) -> Result<()> {
@@ -93,41 +56,5 @@ pub async fn run(place: &Place, report: &mut Report) -> Result<()> {
         Limit::AtMost(1.3),
         &musterd.over(floor),
     );
-    finished(place, report).await
-}
-
-async fn finished(place: &Place, report: &mut Report) -> Result<()> {
-    let daemon = place.fresh().await?;
-    let n = place.count(FINISHED);
-    spawns::pipelined(&daemon, n).await?;
-    let (mut rows, mut listed) = (Samples::default(), Samples::default());
-    let systemd = if place.systemd {
-        Some(Systemd::new().await?)
-    } else {
-        None
-    };
-    for _ in 0..place.rounds {
-        let (time, count) = all_pages(&daemon).await?;
-        rows.0.push(time / count as f64);
-        if let Some(systemd) = &systemd {
-            let (time, count) = units(systemd).await?;
-            listed.0.push(time / count as f64);
-        }
-    }
-    report.figure("musterd, 10,000 rows in pages, unpacked", "us a row", &rows);
-    if systemd.is_some() {
-        report.figure("ListUnits", "us a unit", &listed);
-        let ratio = rows.over(&listed);
-        report.goal(
-            "10,000 rows in pages / ListUnits, by row",
-            Limit::AtMost(0.5),
-            &ratio,
-        );
-    } else {
-        report.not_run(
-            "10,000 rows in pages / ListUnits",
-            "systemd is not PID 1 here",
-        );
-    }
     Ok(())
 }

@@ -8,8 +8,6 @@ use super::systemd::Systemd;
 use musterd::supervisor::handle::Stdio;
 
 const CHILDREN: usize = 500;
-/// Rows or units that are loaded when a spawn is measured again.
-const LOADED: usize = 10_000;
 
 /// Microseconds a worker, one after the other.
 async fn one_by_one(daemon: &Daemon, n: usize) -> Result<f64> {
@@ -40,7 +38,8 @@ pub async fn pipelined(daemon: &Daemon, n: usize) -> Result<f64> {
     Ok(micros(began) / n as f64)
 }
 
-async fn units(systemd: &Systemd, n: usize, window: usize, round: usize) -> Result<f64> {
+/// Microseconds a transient unit, `window` at a time.
+pub async fn units(systemd: &Systemd, n: usize, window: usize, round: usize) -> Result<f64> {
     let job = |i| {
         let systemd = systemd.clone();
         async move {
@@ -104,10 +103,6 @@ pub async fn run(place: &Place, report: &mut Report) -> Result<()> {
         report.figure(&format!("systemd, {shape}"), "us a child", &f.systemd[i]);
     }
     goals(report, &f, systemd.is_some());
-    loaded(place, report, n).await?;
-    if let Some(systemd) = &systemd {
-        systemd_loaded(place, report, systemd, &f).await?;
-    }
     Ok(())
 }
 
@@ -162,64 +157,4 @@ fn systemd_run(n: usize) -> Result<f64> {
         super::place::run("systemd-run", &["--quiet", "--wait", "/bin/true"])?;
     }
     Ok(micros(began) / n as f64)
-}
-
-async fn several(place: &Place, daemon: &Daemon, n: usize) -> Result<Samples> {
-    let mut all = Samples::default();
-    for _ in 0..place.rounds {
-        all.0.push(pipelined(daemon, n).await?);
-    }
-    Ok(all)
-}
-
-/// The same with many ended rows on the roll.
-async fn loaded(place: &Place, report: &mut Report, n: usize) -> Result<()> {
-    let daemon = place.fresh().await?;
-    let empty = &several(place, &daemon, n).await?;
-    pipelined(&daemon, place.count(LOADED)).await?;
-    let full = &several(place, &daemon, n).await?;
-    report.figure("musterd, empty roll", "us a child", empty);
-    report.figure("musterd, 10,000 rows", "us a child", full);
-    report.goal(
-        "with 10,000 rows / with none",
-        Limit::AtMost(1.1),
-        &full.over(empty),
-    );
-    report.not_run(
-        "with 10,000 live / with 10",
-        "one owner may have 5,000 live workers",
-    );
-    Ok(())
-}
-
-async fn systemd_loaded(
-    place: &Place,
-    report: &mut Report,
-    systemd: &Systemd,
-    f: &Figures,
-) -> Result<()> {
-    let n = place.count(LOADED);
-    let start = |i| {
-        let systemd = systemd.clone();
-        async move {
-            let unit = format!("loaded-{i}.service");
-            let started = systemd.start(&unit, "oneshot", &["/bin/true"], true).await;
-            started.map_err(|e| e.to_string())
-        }
-    };
-    for started in all((0..n).map(start), 16).await {
-        started?;
-    }
-    let mut full = Samples::default();
-    for round in 0..place.rounds {
-        full.0.push(units(systemd, 50, 16, 1000 + round).await?);
-    }
-    report.figure("systemd, 10,000 units", "us a child", &full);
-    let ratio = full.over(&f.musterd[1]);
-    report.goal(
-        "StartTransientUnit with 10,000 units / pipelined",
-        Limit::AtLeast(15.0),
-        &ratio,
-    );
-    Ok(())
 }

@@ -115,6 +115,7 @@ impl Trees<'_> {
         let mut helper = Helper::start(&self.place.program("floor")?, &args)?;
         let seen = measure(&self.file, self.n, async { helper.go_on() }).await?;
         helper.line()?;
+        helper.finish()?;
         Ok(seen)
     }
 

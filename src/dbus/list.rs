@@ -5,14 +5,14 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeTuple, Serializer};
 use zbus::{ObjectPath, Signature, Type, as_variant};
 
-use super::convert::{OwnedListRow, pid};
+use super::convert::OwnedListRow;
 use super::object_path;
-use crate::supervisor::handle::WorkerView;
+use crate::supervisor::handle::ListView;
 use crate::worker::{Exit, WorkerId};
 
 /// A row of ListWorkers, as sent; what is received is an [`OwnedListRow`].
 #[derive(Debug)]
-pub struct ListRow<'a>(pub &'a WorkerView);
+pub struct ListRow<'a>(pub &'a ListView);
 
 impl Type for ListRow<'_> {
     const SIGNATURE: &'static Signature = OwnedListRow::SIGNATURE;
@@ -28,10 +28,10 @@ impl Serialize for ListRow<'_> {
         row.serialize_element(&view.kind)?;
         row.serialize_element(view.status.as_str())?;
         row.serialize_element(view.health.map_or("", |h| h.as_str()))?;
-        row.serialize_element(&view.owner.uid)?;
-        row.serialize_element(&pid(view))?;
+        row.serialize_element(&view.uid)?;
+        row.serialize_element(&view.pid)?;
         row.serialize_element(&view.created.micros())?;
-        row.serialize_element(&view.tokens.input.saturating_add(view.tokens.output))?;
+        row.serialize_element(&view.tokens)?;
         row.serialize_element(&object)?;
         row.serialize_element(&More(view))?;
         row.end()
@@ -39,7 +39,7 @@ impl Serialize for ListRow<'_> {
 }
 
 /// The dictionary at its end; what is unset is left out.
-struct More<'a>(&'a WorkerView);
+struct More<'a>(&'a ListView);
 
 impl Serialize for More<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -64,7 +64,7 @@ impl Serialize for More<'_> {
         )?;
         dict.put("read-only", view.read_only.as_ref())?;
         dict.put("note", view.note.as_ref())?;
-        let names = &view.leftovers.names;
+        let names = &view.leftovers;
         dict.put("leftovers", (!names.is_empty()).then_some(names))?;
         dict.0.end()
     }

@@ -8,7 +8,7 @@ use super::errors::{Code, Failure};
 use super::list::ListRow;
 use super::object_path;
 use super::spec::spec_from_dict;
-use crate::supervisor::handle::{CancelOptions, ListFilter, Right, Stdio, WorkerView};
+use crate::supervisor::handle::{Caller, CancelOptions, ListFilter, Right, Stdio, WorkerView};
 use crate::supervisor::refused::Refused;
 use crate::worker::{Pid, Spec};
 use zbus::Message;
@@ -106,15 +106,21 @@ async fn get_worker_by_pid(call: &Call<'_>) -> Result<Message, Failure> {
 
 async fn list_workers(call: &Call<'_>) -> Result<Message, Failure> {
     let filter = convert::filter_from_dict(call.arguments()?)?;
-    let rows = rows(call, filter).await?;
+    let rows = rows(call, filter, |by, what| call.handle().list(by, what)).await?;
     call.reply(&rows.iter().map(ListRow).collect::<Vec<_>>())
 }
 
 /// One page of what the caller may see: without the right to list others' rows its own.
-pub async fn rows(call: &Call<'_>, mut filter: ListFilter) -> Result<Vec<WorkerView>, Failure> {
-    let ask = |caller| call.handle().list(caller, filter.clone());
-    match call.ask_to_see(ask).await {
-        Err(failure) if failure.code.is_denied() => {}
+pub async fn rows<T, F>(
+    call: &Call<'_>,
+    mut filter: ListFilter,
+    list: impl Fn(Caller, ListFilter) -> F,
+) -> Result<Vec<T>, Failure>
+where
+    F: Future<Output = Result<Vec<T>, Refused>>,
+{
+    match call.ask_to_see(|caller| list(caller, filter.clone())).await {
+        Err(failure) if failure.code == Code::AccessDenied => {}
         answer => return answer,
     }
     let own = call.who.uid;
@@ -122,8 +128,7 @@ pub async fn rows(call: &Call<'_>, mut filter: ListFilter) -> Result<Vec<WorkerV
         return Ok(Vec::new());
     }
     filter.owner = Some(own);
-    let ask = |caller| call.handle().list(caller, filter.clone());
-    call.ask(ask).await
+    call.ask(|caller| list(caller, filter.clone())).await
 }
 
 /// Status of the whole service.
@@ -148,7 +153,7 @@ async fn status(call: &Call<'_>) -> Result<Message, Failure> {
             limit: STATUS_ROWS,
             ..ListFilter::default()
         };
-        let mut workers = rows(call, filter).await?;
+        let mut workers = rows(call, filter, |by, what| call.handle().views(by, what)).await?;
         for worker in &mut workers {
             worker.argv = convert::short(&worker.argv);
         }

@@ -75,7 +75,8 @@ async fn worker_nodes(call: &Call<'_>) -> Result<Vec<String>, Failure> {
         limit: NODES_MAX,
         ..ListFilter::default()
     };
-    let rows = super::manager::rows(call, filter).await?;
+    let list = |by, what| call.handle().list(by, what);
+    let rows = super::manager::rows(call, filter, list).await?;
     Ok(rows.iter().map(|row| row.id.to_string()).collect())
 }
 

@@ -12,10 +12,11 @@ use super::Supervisor;
 use super::children::Child;
 use super::handle::{Caller, Change, Command, Handle, Reply, Right, Spawned};
 use super::life::{Life, Promise};
+use super::looking::Looker;
 use super::refused::Refused;
 use super::step::{Event, Machine, SAVE_WAIT};
 use super::{Inner, journal};
-use crate::gc::worktree::{Owned, Prober, owned_worktree};
+use crate::gc::worktree::{Owned, owned_worktree};
 use crate::sys::clock;
 use crate::sys::process::{OpenError, ProcessRef, Standing, Stat, command_line, standing, stat};
 use crate::worker::{
@@ -83,12 +84,12 @@ impl Supervisor {
             return;
         }
         let me = self.set.me.uid;
-        let prober = self.prober_of(by.groups.clone());
+        let looker = self.new_looker(by.groups.clone());
         self.spawn_inner(async move {
             let uid = by.uid;
             let looked = tokio::task::spawn_blocking(move || look(pidfd, uid)).await;
             let found = match looked.unwrap_or_else(|e| Err(Refused::Io(e.to_string()))) {
-                Ok(found) => worktree_of(&found, &how.worktree, me, &prober)
+                Ok(found) => worktree_of(&found, &how.worktree, me, &looker)
                     .await
                     .map(|owned| (found, owned)),
                 Err(refused) => Err(refused),
@@ -327,7 +328,7 @@ async fn worktree_of(
     found: &Found,
     choice: &WorktreeChoice,
     me: u32,
-    prober: &Prober,
+    looker: &Looker,
 ) -> Result<Option<Owned>, Refused> {
     if *choice == WorktreeChoice::None {
         return Ok(None);
@@ -344,7 +345,7 @@ async fn worktree_of(
         let looked = tokio::task::spawn_blocking(look).await;
         looked.unwrap_or_else(|e| Err(e.to_string()))
     } else {
-        prober.owned_worktree(owner, choice, &cwd).await
+        looker.owned_worktree(owner, choice, &cwd).await
     };
     looked.map_err(|why| {
         let which = match choice {

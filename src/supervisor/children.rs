@@ -73,7 +73,7 @@ pub struct Child {
     pub bucket: super::admission::Bucket,
     /// Signs of its life.
     pub life: super::life::Life,
-    /// Why its channel was lost, until a ladder says so.
+    /// Why its channel was lost.
     pub lost: Option<Box<str>>,
     /// Terminals of people that are on it.
     pub attended: u32,

@@ -205,6 +205,55 @@ pub struct Liveness {
     pub idle_timeout_usec: Option<u64>,
 }
 
+/// A row of a list: of each row only what ListWorkers tells, since a page has a thousand of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListView {
+    /// Its id.
+    pub id: WorkerId,
+    /// Its name, empty for none.
+    pub name: String,
+    /// Label of its kind.
+    pub kind: String,
+    /// Where it stands.
+    pub status: Status,
+    /// Health while it lives.
+    pub health: Option<Health>,
+    /// Whom it belongs to.
+    pub uid: u32,
+    /// The leader's pid while it lives, else 0.
+    pub pid: u32,
+    /// Row made.
+    pub created: Timestamp,
+    /// Input and output tokens.
+    pub tokens: u64,
+    /// Program and arguments, as in [`WorkerView`].
+    pub argv: Vec<String>,
+    /// Working directory.
+    pub cwd: String,
+    /// Worktree the row owns.
+    pub worktree: Option<String>,
+    /// Program executed.
+    pub started: Option<Timestamp>,
+    /// Seen dead.
+    pub exited: Option<Timestamp>,
+    /// Outcome.
+    pub outcome: Option<Outcome>,
+    /// The leader's exit.
+    pub exit: Option<Exit>,
+    /// The rung it is at, or the one that worked.
+    pub rung: Option<Rung>,
+    /// Kept by hand.
+    pub held: bool,
+    /// Parent row.
+    pub parent: Option<WorkerId>,
+    /// Why the row is read-only, if it is.
+    pub read_only: Option<String>,
+    /// Another fact worth telling.
+    pub note: Option<String>,
+    /// Names of what the leader left running.
+    pub leftovers: Vec<String>,
+}
+
 /// A row as the caller may see it. Serialised, it is the JSON of `Status` and `show --json`:
 /// snake_case keys, times in microseconds since the epoch, lengths in microseconds, sizes in
 /// bytes, `null` for unset; keys are only ever added.
@@ -434,7 +483,8 @@ pub enum Command {
     Spawn(Caller, Box<Spec>, Stdio, Reply<Spawned>),
     Resolve(Caller, String, Reply<WorkerId>),
     ByPid(Caller, Pid, Reply<WorkerId>),
-    List(Caller, ListFilter, Reply<Vec<WorkerView>>),
+    List(Caller, ListFilter, Reply<Vec<ListView>>),
+    Views(Caller, ListFilter, Reply<Vec<WorkerView>>),
     View(Caller, String, Reply<Box<WorkerView>>),
     Outside(Caller, String, Reply<Vec<Outsider>>),
     Service(oneshot::Sender<ServiceView>),
@@ -580,8 +630,13 @@ impl Handle {
     }
 
     /// One page of rows; others' rows redacted.
-    pub async fn list(&self, by: Caller, what: ListFilter) -> Result<Vec<WorkerView>, Refused> {
+    pub async fn list(&self, by: Caller, what: ListFilter) -> Result<Vec<ListView>, Refused> {
         self.ask(|r| Command::List(by, what, r)).await
+    }
+
+    /// The same with everything about each.
+    pub async fn views(&self, by: Caller, what: ListFilter) -> Result<Vec<WorkerView>, Refused> {
+        self.ask(|r| Command::Views(by, what, r)).await
     }
 
     /// One row.

@@ -55,7 +55,7 @@ pub struct NodeState {
     /// Signs of its life; none from a release that did not keep them.
     #[serde(default)]
     pub life: Option<super::life::Life>,
-    /// Why its channel was lost, until a ladder says so.
+    /// Why its channel was lost.
     #[serde(default)]
     pub lost: Option<Box<str>>,
     /// Put on the roll by Adopt.

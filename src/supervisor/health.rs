@@ -1,8 +1,6 @@
 //! What a worker shows of its life, from whichever side it comes: a frame, a notify message, a
 //! report, its CPU time. [`super::life`] decides what follows; here it is carried out.
 
-#![allow(dead_code, reason = "the sources of these facts come one by one")]
-
 use std::time::Duration;
 
 use super::Supervisor;
@@ -99,7 +97,7 @@ impl Supervisor {
                     self.ping(node, seq);
                 }
                 Look::End(reason) => {
-                    let lost = child.lost.take();
+                    let lost = child.lost.clone();
                     let reason =
                         lost.map_or_else(|| reason.to_owned(), |why| format!("{reason}: {why}"));
                     self.end_by_itself(node, &reason);
@@ -136,6 +134,16 @@ impl Supervisor {
 
     pub(super) fn health(&self, child: &Child, row: &Row, now: Now) -> Health {
         child.life.health(&facts(child, Some(row)), now)
+    }
+
+    /// Would [`Supervisor::refresh_health`] read something?
+    pub(super) fn health_is_stale(&self, row: &Row, now: Now) -> bool {
+        // Most rows of a roll have ended.
+        !row.status.is_terminal()
+            && self.children.of_worker(row.id).is_some_and(|child| {
+                let age = FRESH.min(child.life.promise.progress);
+                child.life.wants_cpu(&facts(child, Some(row)), age, now)
+            })
     }
 
     /// Reads the CPU time of a worker that somebody looks at, where it could make a difference.

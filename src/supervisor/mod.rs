@@ -29,6 +29,7 @@ mod journal;
 pub mod ladder;
 pub mod life;
 pub mod liveness;
+mod looking;
 mod members;
 mod notified;
 pub mod notify;
@@ -53,6 +54,7 @@ pub mod step;
 mod stopping;
 mod strangers;
 mod sweep;
+mod taking;
 mod timers;
 pub mod unrecorded;
 mod verbs;
@@ -228,6 +230,7 @@ pub struct Supervisor {
     pressure: pressure::Cache,
     helpers: HashMap<NodeId, helper::Helper>,
     helpers_starting: HashSet<NodeId>,
+    lookers: looking::Lookers,
     /// Requests of workers whose answers are on their way.
     asked: usize,
     hooks: HashMap<NodeId, hook::Hook>,
@@ -301,6 +304,7 @@ impl Supervisor {
             pressure: pressure::Cache::default(),
             helpers: HashMap::new(),
             helpers_starting: HashSet::new(),
+            lookers: looking::Lookers::default(),
             asked: 0,
             hooks: HashMap::new(),
             deadlines: Deadlines::new()?,
@@ -482,6 +486,7 @@ impl Supervisor {
                 Key::Output => self.cut_output(),
                 Key::Strangers => self.scan(),
                 Key::Sweep => self.own_sweep(now),
+                Key::Lookers => self.end_lookers(now),
                 Key::Idle => self.look_for_idleness(now),
                 Key::Watchdog => self.tell_watchdog(now),
                 Key::Reload => self.give_up_reload(),

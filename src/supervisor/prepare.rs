@@ -13,12 +13,13 @@ use rustix::fs::{Mode, OFlags};
 
 use super::fault::StartFault;
 use super::handle::Stdio;
+use super::looking::Looker;
 use super::{Settings, Supervisor};
-use crate::gc::worktree::{Owned, ProbeOptions, Prober, owned_worktree};
+use crate::gc::worktree::{Owned, owned_worktree};
 use crate::log::id;
 use crate::sys::cgroup::Leaf;
 use crate::sys::spawn::{Image, Rlimit, search};
-use crate::sys::{acl, journal, notify, privilege};
+use crate::sys::{acl, clock, journal, notify, privilege};
 use crate::worker::{Control, Limits, Owner, Row, Spec, WorkerId, WorktreeChoice};
 
 /// journald gets so long to take a worker's stream. It is past this that it hangs.
@@ -39,7 +40,7 @@ pub(super) struct Job {
     /// Not the first generation: its directory and its output are there already.
     again: bool,
     /// Looks into the directories of another user with that user's rights.
-    look: Option<Prober>,
+    look: Option<Looker>,
 }
 
 impl Job {
@@ -112,6 +113,8 @@ impl Supervisor {
         io: Stdio,
         groups: Vec<u32>,
     ) -> Job {
+        let other = row.owner.uid != self.set.me.uid;
+        let look = other.then(|| self.looker(row.owner, &groups, clock::now()));
         // Output that began in a file goes on there.
         let to_journal =
             self.set.journal.is_some() && row.output.is_none() && self.journal_has_room();
@@ -127,21 +130,12 @@ impl Supervisor {
                 .as_ref()
                 .ok()
                 .map(|tree| tree.leaf_path(&format!("w-{}", row.id))),
-            look: (row.owner.uid != self.set.me.uid).then(|| self.prober_of(groups.clone())),
+            look,
             groups,
             spec,
             io,
             again: false,
         }
-    }
-
-    pub(super) fn prober_of(&self, groups: Vec<u32>) -> Prober {
-        let options = ProbeOptions {
-            ignored: false,
-            limit: self.set.config.gc.probe_timeout,
-            keep: 0,
-        };
-        Prober::new(Arc::new(self.launcher(groups)), options)
     }
 }
 
@@ -149,8 +143,8 @@ impl Supervisor {
 pub(super) async fn prepare(job: Job) -> Result<Prepared, StartFault> {
     let spec = &job.spec;
     let owned = match &job.look {
-        Some(prober) => {
-            let found = prober.owned_worktree(job.owner, &spec.worktree, &spec.cwd);
+        Some(looker) => {
+            let found = looker.owned_worktree(job.owner, &spec.worktree, &spec.cwd);
             Some(found.await.map_err(|why| cannot_tell(&why, spec))?)
         }
         None => None,

@@ -40,7 +40,9 @@ impl Supervisor {
         let row = self.registry.get(id)?;
         Some(Asker {
             id,
-            ending: row.status == Status::Stopping || row.cancelled.is_some(),
+            ending: row.status == Status::Stopping
+                || row.status.is_terminal()
+                || row.cancelled.is_some(),
             spent: row.budget_is_spent(),
         })
     }

@@ -219,6 +219,8 @@ impl Supervisor {
         }
         self.refuse_restart_waiters();
         self.refuse_waiting_sweeps();
+        // Each ends when nobody asks it any more.
+        self.lookers.clear();
         // A spawn under way waits for its probe; what clears a directory has no second try.
         for helper in self.helpers.values().filter(|helper| helper.for_sweep) {
             helper.kill();

@@ -27,6 +27,8 @@ pub enum Key {
     Output,
     /// Strangers to look for.
     Strangers,
+    /// Helpers that nothing was asked of lately.
+    Lookers,
     /// The collector's own tick.
     Sweep,
     /// The service may be idle.

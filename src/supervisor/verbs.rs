@@ -2,8 +2,8 @@
 
 use super::Supervisor;
 use super::handle::{
-    Caller, CancelOptions, CancelReply, CancelState, Command, Ended, ListFilter, Reply, Right,
-    Usage, Whom, WorkerView,
+    Caller, CancelOptions, CancelReply, CancelState, Command, Ended, ListFilter, ListView, Reply,
+    Right, Usage, Whom, WorkerView,
 };
 use super::members::{signal_group_of, signal_leader_of};
 use super::refused::Refused;
@@ -12,7 +12,7 @@ use super::step::Event;
 use crate::registry::ResolveError;
 use crate::sys::cgroup;
 use crate::sys::process::{Delivery, stat};
-use crate::worker::{NodeId, Outcome, Pid, Row, Status, WorkerId};
+use crate::worker::{NodeId, Now, Outcome, Pid, Row, Status, WorkerId};
 
 /// Rows of one page at most.
 pub(super) const PAGE: u32 = 1000;
@@ -27,6 +27,7 @@ impl Supervisor {
             Command::Resolve(by, worker, reply) => answer(reply, self.find(&by, &worker)),
             Command::ByPid(by, pid, reply) => answer(reply, self.by_pid(&by, pid)),
             Command::List(by, filter, reply) => answer(reply, self.list(&by, &filter)),
+            Command::Views(by, filter, reply) => answer(reply, self.views(&by, &filter)),
             Command::View(by, worker, reply) => answer(reply, self.view_of(&by, &worker)),
             Command::Outside(by, worker, reply) => self.outside(&by, &worker, reply),
             Command::Service(reply) => {
@@ -200,8 +201,13 @@ impl Supervisor {
         Ok(Box::new(view))
     }
 
-    /// One page. It needs the right to see others' rows only where there are some on it.
-    fn list(&mut self, by: &Caller, filter: &ListFilter) -> Result<Vec<WorkerView>, Refused> {
+    /// The rows of one page. It needs the right to see others' rows only where there are some
+    /// on it.
+    fn page<'s>(
+        &'s self,
+        by: &'s Caller,
+        filter: &'s ListFilter,
+    ) -> impl Iterator<Item = Result<&'s Row, Refused>> {
         let limit = if filter.limit == 0 {
             PAGE
         } else {
@@ -218,23 +224,43 @@ impl Supervisor {
                     row.kind.kind_type().as_str() == kind || row.kind.label() == *kind
                 })
         };
-        let page: Vec<WorkerId> = self
-            .registry
+        self.registry
             .iter_after(filter.after)
             .filter(wanted)
             .take(limit as usize)
-            .map(|row| row.id)
-            .collect();
-        let now = crate::sys::clock::now();
-        for id in &page {
-            self.refresh_health(*id, now);
-        }
-        page.iter()
-            .filter_map(|id| self.registry.get(*id))
-            .map(|row| match all || Self::owns(by, row) {
-                true => Ok(self.seen_by(by, row)),
+            .map(move |row| match all || Self::owns(by, row) {
+                true => Ok(row),
                 false => Err(Refused::NeedsRight(Right::ListAll)),
             })
+    }
+
+    /// Reads what the health of a page's rows hangs on, where it could make a difference.
+    fn refresh_page(&mut self, by: &Caller, filter: &ListFilter, now: Now) -> Result<(), Refused> {
+        let mut stale = Vec::new();
+        for row in self.page(by, filter) {
+            let row = row?;
+            if self.health_is_stale(row, now) {
+                stale.push(row.id);
+            }
+        }
+        for id in stale {
+            self.refresh_health(id, now);
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, by: &Caller, filter: &ListFilter) -> Result<Vec<ListView>, Refused> {
+        let now = crate::sys::clock::now();
+        self.refresh_page(by, filter, now)?;
+        let all = self.has(by, Right::ManageAll);
+        let listed = |row: &Row| self.listed(row, all || Self::owns(by, row), now);
+        self.page(by, filter).map(|row| row.map(listed)).collect()
+    }
+
+    fn views(&mut self, by: &Caller, filter: &ListFilter) -> Result<Vec<WorkerView>, Refused> {
+        self.refresh_page(by, filter, crate::sys::clock::now())?;
+        self.page(by, filter)
+            .map(|row| row.map(|row| self.seen_by(by, row)))
             .collect()
     }
 

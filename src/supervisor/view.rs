@@ -1,24 +1,21 @@
 //! A row and what the table knows of it, as callers see it.
 
+use std::ffi::OsStr;
 use std::time::Duration;
 
 use super::Supervisor;
-use super::handle::{Liveness, ServiceView, WorkerView};
+use super::children::Child;
+use super::handle::{ListView, Liveness, ServiceView, WorkerView};
 use super::life::Life;
 use crate::registry::writer::Health as DiskHealth;
 use crate::sys::clock;
-use crate::worker::{Boot, KindType, Mono, Now, Row, Status, Timestamp};
+use crate::worker::{Boot, KindType, Mono, Now, Row, Rung, Status, Timestamp};
 
 impl Supervisor {
     pub(super) fn view(&self, row: &Row) -> WorkerView {
         let now = clock::now();
         let child = self.children.of_worker(row.id);
-        let newer = self.registry.entry(row.id).and_then(|e| e.newer_schema());
-        let rung = match child {
-            Some(child) if child.machine.is_stopping() => Some(child.machine.rung()),
-            Some(_) => None,
-            None => row.rung,
-        };
+        let rung = rung(child, row);
         let next = child.and_then(|child| child.machine.due());
         WorkerView {
             id: row.id,
@@ -36,16 +33,9 @@ impl Supervisor {
             depth: row.depth,
             msg_depth: row.msg_depth,
             trace_id: row.trace_id.clone(),
-            argv: row
-                .argv
-                .iter()
-                .map(|a| a.to_string_lossy().into_owned())
-                .collect(),
-            cwd: row.cwd.to_string_lossy().into_owned(),
-            worktree: row
-                .worktree
-                .as_ref()
-                .map(|w| w.to_string_lossy().into_owned()),
+            argv: row.argv.iter().map(|a| text(a)).collect(),
+            cwd: text(row.cwd.as_os_str()),
+            worktree: row.worktree.as_ref().map(|w| text(w.as_os_str())),
             control_group: row.leaf.clone().filter(|_| child.is_some()),
             created: row.created,
             started: row.started,
@@ -60,7 +50,7 @@ impl Supervisor {
             oom_killed: row.oom_killed,
             rung,
             next_rung: next.map(|at| wall_of_mono(at, now)),
-            unkillable: rung == Some(crate::worker::Rung::Unkillable) && child.is_some(),
+            unkillable: rung == Some(Rung::Unkillable) && child.is_some(),
             took_usec: row
                 .took
                 .map(|t| u64::try_from(t.as_micros()).unwrap_or(u64::MAX)),
@@ -90,9 +80,56 @@ impl Supervisor {
             output: row.output.clone(),
             journal: row.journal,
             output_dropped: row.output_dropped,
-            read_only: newer.map(|schema| format!("written by a newer musterd (schema {schema})")),
+            read_only: self.read_only(row),
             generation: row.generation,
         }
+    }
+
+    /// A row of a list. Who may not see `all` of it is told what it is and how it stands.
+    pub(super) fn listed(&self, row: &Row, all: bool, now: Now) -> ListView {
+        let child = self.children.of_worker(row.id);
+        let pid = row.process.filter(|_| child.is_some()).map(|p| p.pid.get());
+        let mut view = ListView {
+            id: row.id,
+            name: String::new(),
+            kind: String::new(),
+            status: row.status,
+            health: child.map(|c| self.health(c, row, now)),
+            uid: row.owner.uid,
+            pid: pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0),
+            created: row.created,
+            tokens: row.tokens.input.saturating_add(row.tokens.output),
+            argv: Vec::new(),
+            cwd: String::new(),
+            worktree: None,
+            started: row.started,
+            exited: row.exited,
+            outcome: row.outcome,
+            exit: row.exit,
+            rung: rung(child, row),
+            held: row.held,
+            parent: row.parent,
+            read_only: self.read_only(row),
+            note: None,
+            leftovers: Vec::new(),
+        };
+        if all {
+            view.name.clone_from(&row.name);
+            view.kind = row.kind.label();
+            view.argv = row.argv.iter().map(|a| text(a)).collect();
+            view.cwd = text(row.cwd.as_os_str());
+            view.worktree = row.worktree.as_ref().map(|w| text(w.as_os_str()));
+            view.note.clone_from(&row.note);
+            view.leftovers.clone_from(&row.leftovers.names);
+        } else {
+            view.kind = row.kind.kind_type().to_string();
+        }
+        view
+    }
+
+    fn read_only(&self, row: &Row) -> Option<String> {
+        let schema = self.registry.entry(row.id)?.newer_schema()?;
+        Some(format!("written by a newer musterd (schema {schema})"))
     }
 
     pub(super) fn service_view(&self) -> ServiceView {
@@ -172,6 +209,23 @@ fn liveness(life: &Life, now: Now) -> Liveness {
         progress_timeout_usec: usec(life.promise.progress),
         pong_timeout_usec: life.promise.pong.map(usec),
         idle_timeout_usec: life.promise.idle.map(usec),
+    }
+}
+
+/// The rung it is at, or the one that worked.
+fn rung(child: Option<&Child>, row: &Row) -> Option<Rung> {
+    match child {
+        Some(child) if child.machine.is_stopping() => Some(child.machine.rung()),
+        Some(_) => None,
+        None => row.rung,
+    }
+}
+
+/// Bytes that are no UTF-8 as U+FFFD.
+fn text(bytes: &OsStr) -> String {
+    match bytes.to_str() {
+        Some(text) => text.to_owned(),
+        None => bytes.to_string_lossy().into_owned(),
     }
 }
 

@@ -9,8 +9,8 @@ use musterd::dbus::client::Client;
 use musterd::dbus::{Limits, LogControl, NoPolkit, Server};
 use musterd::gc::report::{Action, Report, ReportRow};
 use musterd::supervisor::handle::{
-    Caller, CancelReply, CancelState, Change, Command, Ended, Handle, ServiceView, Spawned, Stdio,
-    WorkerView,
+    Caller, CancelReply, CancelState, Change, Command, Ended, Handle, ListView, ServiceView,
+    Spawned, Stdio, WorkerView,
 };
 use musterd::supervisor::refused::Refused;
 use musterd::worker::{
@@ -125,6 +125,35 @@ pub fn view(id: WorkerId) -> WorkerView {
         output_dropped: 0,
         read_only: None,
         generation: 4,
+    }
+}
+
+/// The same as a row of a list.
+fn listed(id: WorkerId) -> ListView {
+    let view = view(id);
+    ListView {
+        id,
+        name: view.name,
+        kind: view.kind,
+        status: view.status,
+        health: view.health,
+        uid: view.owner.uid,
+        pid: 0,
+        created: view.created,
+        tokens: view.tokens.input + view.tokens.output,
+        argv: view.argv,
+        cwd: view.cwd,
+        worktree: view.worktree,
+        started: view.started,
+        exited: view.exited,
+        outcome: view.outcome,
+        exit: view.exit,
+        rung: view.rung,
+        held: view.held,
+        parent: view.parent,
+        read_only: view.read_only,
+        note: view.note,
+        leftovers: view.leftovers.names,
     }
 }
 
@@ -290,8 +319,12 @@ fn answer(seen: &mut Seen, command: Command) {
                 n => (n as usize).min(1000),
             };
             let rows = roll().into_iter().filter(|id| Some(*id) > filter.after);
-            let page = rows.take(limit).map(view).collect();
+            let page = rows.take(limit).map(listed).collect();
             reply!(by, to, format!("list {filter:?}"), Ok(page))
+        }
+        Command::Views(by, filter, to) => {
+            let page = roll().into_iter().take(1000).map(view).collect();
+            reply!(by, to, format!("views {filter:?}"), Ok(page))
         }
         Command::View(by, worker, to) => {
             let row = named(&worker).map(|id| Box::new(view(id)));

@@ -23,6 +23,7 @@ mod control;
 mod daemon_death;
 mod endings;
 mod environment;
+mod heartbeat;
 mod hostile;
 mod journal;
 mod liveness;

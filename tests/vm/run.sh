@@ -61,11 +61,11 @@ mkfs.ext4 -q -F -d "$root" "$work/root.ext4"
 rm -rf --one-file-system "$root"
 
 console=$work/console
-# /dev/kvm may be there and not work.
+# /dev/kvm may be there and not work. A starved machine finds its disk late.
 timeout --foreground "$limit" qemu-system-x86_64 -accel tcg -smp 2 -m 1024 -nographic -no-reboot \
     -kernel "$work/kernel" -initrd "$work/initrd" \
     -drive "file=$work/root.ext4,format=raw,if=virtio" -nic none \
-    -append "root=/dev/vda rw console=ttyS0 panic=-1 quiet systemd.show_status=no" \
+    -append "root=/dev/vda rw rootdelay=180 console=ttyS0 panic=-1 quiet systemd.show_status=no" \
     </dev/null >"$console" 2>&1 &
 qemu=$!
 wait "$qemu" || echo "qemu ended with $?, limit ${limit} s" >&2

@@ -66,6 +66,25 @@ fn a_helper_that_breaks_its_word_is_replaced() {
 }
 
 #[test]
+fn a_helper_that_ended_while_it_had_nothing_to_do_is_no_answer() {
+    let bench = Bench::new();
+    let w = bench.linked("w");
+    // One request is three texts.
+    let body = format!("head -z -n 3 | {} probe", program("musterd").display());
+    let launcher = Launcher {
+        program: Some(bench.script("helper", &body)),
+        ..Launcher::default()
+    };
+    block_on(async {
+        let (prober, launcher) = prober(launcher, limit(), false);
+        for round in 1..=3 {
+            assert_eq!(prober.probe(ME, w.clone(), None).await, TreeState::Clean);
+            assert_eq!(launcher.started.load(Ordering::SeqCst), round);
+        }
+    });
+}
+
+#[test]
 fn a_helper_that_hangs_is_killed_and_the_next_one_answers() {
     let bench = Bench::new();
     let w = bench.linked("w");

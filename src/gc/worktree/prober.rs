@@ -183,7 +183,13 @@ impl Prober {
         // Dropped on any way out but the good one, the helper is ended, and with it what it
         // might still say about this question when the next one is asked.
         let talk = async {
-            let mut helper = self.helper(owner).await?;
+            // One that has ended while it had nothing to do is no answer: asked again.
+            if let Some(mut helper) = self.idle(owner)
+                && let Ok(answer) = helper.ask(&request).await
+            {
+                return Ok((helper, answer));
+            }
+            let mut helper = self.launch(owner).await?;
             let answer = helper.ask(&request).await?;
             Ok((helper, answer))
         };
@@ -197,13 +203,13 @@ impl Prober {
         }
     }
 
-    async fn helper(&self, owner: Owner) -> Result<Helper, String> {
-        {
-            let mut idle = self.0.idle.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(at) = idle.iter().rposition(|h| h.owner == owner) {
-                return Ok(idle.remove(at));
-            }
-        }
+    fn idle(&self, owner: Owner) -> Option<Helper> {
+        let mut idle = self.0.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = idle.iter().rposition(|h| h.owner == owner)?;
+        Some(idle.remove(at))
+    }
+
+    async fn launch(&self, owner: Owner) -> Result<Helper, String> {
         let cannot = |e: io::Error| format!("cannot start the probe helper: {e}");
         let io = self.0.launcher.launch(owner).await.map_err(cannot)?;
         Helper::new(owner, io).map_err(cannot)

@@ -2,9 +2,13 @@
 //! `/proc/PID/cgroup`. Both are relative to our cgroup namespace (cgroup_namespaces(7)).
 
 use std::ffi::OsString;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// linux/magic.h.
 const CGROUP2_SUPER_MAGIC: i64 = 0x6367_7270;
@@ -41,11 +45,47 @@ fn join(base: &Path, rest: &Path) -> PathBuf {
     }
 }
 
-/// All mounts of cgroup2; writable ones first.
-pub(super) fn all() -> io::Result<Vec<Mount>> {
-    let mut mounts = parse_mounts(&std::fs::read("/proc/self/mountinfo")?);
-    mounts.sort_by_key(|mount| !mount.writable);
-    Ok(mounts)
+/// What was read, and the file it was read from.
+struct Known {
+    file: File,
+    mounts: Arc<[Mount]>,
+}
+
+impl Known {
+    fn read(path: &str) -> io::Result<Self> {
+        // Opened before it is read: a change in between is told by the next poll.
+        let mut file = File::open(path)?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        let mut mounts = parse_mounts(&text);
+        mounts.sort_by_key(|mount| !mount.writable);
+        let mounts = mounts.into();
+        Ok(Self { file, mounts })
+    }
+
+    /// proc_pid_mounts(5): a change of the mounts makes the open file ready.
+    fn is_current(&self) -> bool {
+        let mut fds = [PollFd::new(&self.file, PollFlags::PRI)];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        poll(&mut fds, Some(&now)).is_ok_and(|ready| ready == 0)
+    }
+}
+
+/// All mounts of cgroup2; writable ones first. Read again only when mounts have changed: a sweep
+/// asks for every row, and the kernel writes out every mount of the machine for it.
+pub(super) fn all() -> io::Result<Arc<[Mount]>> {
+    static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*known {
+        Some(known) if known.is_current() => Ok(known.mounts.clone()),
+        _ => Ok(known
+            .insert(Known::read("/proc/self/mountinfo")?)
+            .mounts
+            .clone()),
+    }
 }
 
 /// The directory of our own cgroup, and whether it is mounted for writing.
@@ -54,7 +94,7 @@ pub(super) fn own() -> io::Result<(PathBuf, bool)> {
     let mounts = all()?;
     let none = mounts.is_empty();
     mounts
-        .into_iter()
+        .iter()
         .filter_map(|mount| Some((mount.directory(&cgroup)?, mount.writable)))
         // Another mount may cover it.
         .find(|(directory, _)| is_cgroup2(directory))
@@ -159,6 +199,28 @@ pub(super) fn parse_own(text: &[u8]) -> io::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mounts_are_read_again_when_they_change_and_not_otherwise() {
+        assert!(Known::read("/proc/self/mountinfo").unwrap().is_current());
+        // In a namespace of this thread's own: its mounts are nobody else's.
+        let seen = std::thread::spawn(|| {
+            nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS).ok()?;
+            let mount = |args: &[&str]| {
+                let run = std::process::Command::new("mount").args(args).status();
+                run.is_ok_and(|status| status.success()).then_some(())
+            };
+            mount(&["--make-rprivate", "/"])?;
+            let known = Known::read("/proc/thread-self/mountinfo").unwrap();
+            let before = known.is_current();
+            mount(&["-t", "tmpfs", "none", "/tmp"])?;
+            Some((before, known.is_current()))
+        })
+        .join()
+        .unwrap();
+        // None: an ordinary user may make no namespace.
+        assert!(matches!(seen, None | Some((true, false))), "{seen:?}");
+    }
 
     const HYBRID: &[u8] = b"\
 32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu

@@ -18,12 +18,16 @@ use crate::worker::{Exit, Limits};
 
 /// Where trees may be made, or a printed reason for none.
 pub(in crate::sys) fn place() -> Option<PathBuf> {
-    let mounts = mount::all().unwrap_or_default();
-    let Some(place) = mounts.into_iter().find(|mount| mount.writable) else {
+    let mounts = mount::all().ok();
+    let Some(place) = mounts
+        .iter()
+        .flat_map(|m| m.iter())
+        .find(|mount| mount.writable)
+    else {
         not_run("no cgroup2 is mounted to be written");
         return None;
     };
-    let place = place.point;
+    let place = place.point.clone();
     let probe = place.join(format!("musterd-probe-{}", std::process::id()));
     match fs::create_dir(&probe) {
         Ok(()) => {
