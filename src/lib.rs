@@ -7,7 +7,7 @@
 //! dbus > supervisor::handle     calls in, replies and changes out; of sys only who a peer is
 //! supervisor > gc, registry, sys   the one owner of state
 //! gc, registry                  know nobody above them
-//! worker, gc::facts, gc::decide, supervisor::{step, ladder, liveness, admission}   PURE
+//! worker, control, gc::facts, gc::decide, supervisor::{step, ladder, liveness, admission}   PURE
 //! sys                           system calls; the only place with unsafe; knows no worker
 //! ```
 
@@ -15,6 +15,7 @@
 
 pub mod client;
 pub mod config;
+pub mod control;
 pub mod daemon;
 pub mod dbus;
 pub mod error;

@@ -27,8 +27,22 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "control",
+        &[
+            "registry",
+            "supervisor",
+            "gc",
+            "dbus",
+            "sys",
+            "client",
+            "daemon",
+            "config",
+        ],
+    ),
+    (
         "sys",
         &[
+            "control",
             "registry",
             "supervisor",
             "gc",
@@ -58,8 +72,10 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
 /// Files that read no clock, no file and log nothing.
 const PURE: &[&str] = &[
     "worker",
+    "control",
     "gc/facts.rs",
     "gc/decide.rs",
+    "supervisor/settle.rs",
     "supervisor/step.rs",
     "supervisor/ladder.rs",
     "supervisor/liveness.rs",

@@ -154,6 +154,8 @@ pub enum Verb {
     Cancel(CancelArgs),
     /// Send a signal
     Kill(KillArgs),
+    /// Pass a word on to a worker that has a control channel
+    Send(SendArgs),
     /// Freeze workers
     Freeze(WorkersArgs),
     /// Thaw frozen workers
@@ -438,6 +440,34 @@ impl From<KillWhom> for Whom {
     }
 }
 
+/// Arguments of `send`.
+#[derive(Debug, Clone, Args)]
+pub struct SendArgs {
+    /// A message for it: JSON; @FILE reads a file, - standard input
+    #[arg(long, value_name = "JSON|@FILE|-", conflicts_with = "what")]
+    pub inject: Option<OsString>,
+    /// The worker
+    #[arg(value_name = "WORKER")]
+    pub worker: String,
+    /// pause: stop after the step at hand; resume: go on
+    #[arg(
+        value_enum,
+        value_name = "pause|resume",
+        hide_possible_values = true,
+        required_unless_present = "inject"
+    )]
+    pub what: Option<SendWhat>,
+}
+
+/// What `send` says besides a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SendWhat {
+    /// Stop after the step at hand.
+    Pause,
+    /// Go on.
+    Resume,
+}
+
 /// Arguments of verbs that only take workers.
 #[derive(Debug, Clone, Args)]
 pub struct WorkersArgs {
@@ -693,6 +723,9 @@ mod tests {
             &["run", "--deadline", "5x", "true"],
             &["run", "--detach", "--pipe", "true"],
             &["cancel"],
+            &["send", "a"],
+            &["send", "a", "stop"],
+            &["send", "a", "pause", "--inject", "1"],
             &["wait", "--timeout=x", "a"],
             &["kill", "-s", "NOSUCH", "a"],
             &["--system", "--user", "list"],

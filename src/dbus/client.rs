@@ -314,6 +314,11 @@ impl Client {
             .await
     }
 
+    /// Passes one JSON frame on: inject, pause or resume.
+    pub async fn send(&self, worker: &str, frame: &str) -> Result<(), CallError> {
+        self.manager("Send", &(worker, frame, no_options())).await
+    }
+
     /// Freezes (`true`) or thaws a worker.
     pub async fn freeze(&self, worker: &str, frozen: bool) -> Result<(), CallError> {
         let method = if frozen { "Freeze" } else { "Thaw" };

@@ -34,6 +34,10 @@ pub async fn answer(call: &Call<'_>, member: &str) -> Result<Message, Failure> {
                 call.arguments()?;
             kill(call, worker, &whom, signal, options).await
         }
+        "Send" => {
+            let (worker, frame, options) = call.arguments()?;
+            send(call, worker, frame, options).await
+        }
         "Freeze" => freeze(call, "Freeze", true).await,
         "Thaw" => freeze(call, "Thaw", false).await,
         "Adopt" => super::adopt::adopt(call).await,
@@ -205,6 +209,19 @@ pub async fn kill(
         return Err(Failure::invalid(why));
     }
     let ask = |caller| call.handle().kill(caller, worker.clone(), whom, signal);
+    call.ask(ask).await?;
+    call.reply(&())
+}
+
+/// Send, of the manager and of a worker.
+pub async fn send(
+    call: &Call<'_>,
+    worker: String,
+    frame: String,
+    options: Received,
+) -> Result<Message, Failure> {
+    Dict::checked("Send", options, NO_KEYS)?;
+    let ask = |caller| call.handle().send(caller, worker.clone(), frame.clone());
     call.ask(ask).await?;
     call.reply(&())
 }

@@ -19,6 +19,10 @@ pub async fn answer(call: &Call<'_>, id: WorkerId, member: &str) -> Result<Messa
             let (whom, signal, options): (String, i32, Received) = call.arguments()?;
             manager::kill(call, id.to_string(), &whom, signal, options).await
         }
+        "Send" => {
+            let (frame, options): (String, Received) = call.arguments()?;
+            manager::send(call, id.to_string(), frame, options).await
+        }
         _ => Err(manager::not_yet(member)),
     }
 }

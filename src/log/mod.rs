@@ -37,12 +37,22 @@ macro_rules! worker_event {
             MUSTER_WORKER = row.id.as_str(),
             MUSTER_NAME = (!row.name.is_empty()).then_some(row.name.as_str()),
             MUSTER_KIND = row.kind.label().as_str(),
+            MUSTER_KIND_FIELDS = $crate::log::kind_fields(&row.kind).as_deref(),
             MUSTER_OWNER = row.owner.uid,
             MUSTER_OUTCOME = row.outcome.map(|o| o.as_str()),
             MUSTER_TRACE = (!row.trace_id.is_empty()).then_some(row.trace_id.as_str()),
+            MUSTER_PARENT = row.parent.as_ref().map(|parent| parent.as_str()),
             $($message)+
         )
     }};
+}
+
+/// The fields of a kind as JSON; `None` for a plain program, which has none.
+pub fn kind_fields(kind: &crate::worker::Kind) -> Option<String> {
+    match kind {
+        crate::worker::Kind::Command => None,
+        kind => serde_json::to_string(kind).ok(),
+    }
 }
 
 /// One line about the service, with its `MESSAGE_ID`.

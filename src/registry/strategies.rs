@@ -225,6 +225,7 @@ fn ended(rows: BoxedStrategy<Row>) -> BoxedStrategy<Row> {
         leftovers: leftovers.prop_map(|(count, names)| Leftovers { count, names }),
         held: any::<bool>(),
         adopted: any::<bool>(),
+        msg_depth: any::<u32>(),
         worktree_mount: option::of(path()),
     )
 }

@@ -153,7 +153,8 @@ impl Supervisor {
             leftovers: Some(LeftoversPolicy::Wait),
             ..Spec::default()
         };
-        let mut row = self.take(by, &spec, now)?;
+        let parent = by.pid.and_then(|pid| self.worker_of_process(pid));
+        let mut row = self.take(by, parent, &spec, now)?;
         row.owner = owner;
         row.adopted = true;
         row.status = Status::Live;
@@ -180,14 +181,8 @@ impl Supervisor {
         Ok(id)
     }
 
-    /// Not ourselves, nobody whom we started, nobody twice.
+    /// Nobody twice, nobody of a worker, not ourselves, nobody whom we started.
     fn may_be_adopted(&self, pid: Pid, stat: &Stat) -> Result<(), Refused> {
-        let own = std::process::id();
-        let ours = [own, std::os::unix::process::parent_id()].map(|pid| i32::try_from(pid).ok());
-        if ours.contains(&Some(pid.get())) || i32::try_from(own).is_ok_and(|p| p == stat.ppid) {
-            let why = format!("process {pid} is musterd's own; it cannot be adopted");
-            return Err(Refused::InvalidArgs(why));
-        }
         if let Some(id) = self.worker_of_process(pid) {
             let itself = self.children.node_of_pid(pid).is_some();
             let below_adopted = self.registry.get(id).is_some_and(|row| row.adopted);
@@ -195,6 +190,12 @@ impl Supervisor {
                 let why = format!("process {pid} is on the roll already, as one of worker {id}");
                 return Err(Refused::InvalidArgs(why));
             }
+        }
+        let own = std::process::id();
+        let ours = [own, std::os::unix::process::parent_id()].map(|pid| i32::try_from(pid).ok());
+        if ours.contains(&Some(pid.get())) || i32::try_from(own).is_ok_and(|p| p == stat.ppid) {
+            let why = format!("process {pid} is musterd's own; it cannot be adopted");
+            return Err(Refused::InvalidArgs(why));
         }
         Ok(())
     }
@@ -225,6 +226,8 @@ impl Supervisor {
             durable: false,
             adopted: Some(row.owner.uid),
             notify: None,
+            channel: None,
+            says: Box::default(),
             tty: false,
             attended: 0,
             // It promised nothing: it is never stuck, and not retired for being idle.

@@ -7,10 +7,11 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::Supervisor;
-use super::handle::{CancelReply, CancelState, Change, Reply, Stdio};
+use super::handle::{CancelReply, CancelState, Change, Ended, Reply, Stdio};
 use super::refused::Refused;
 use super::restart::{End, History, Rules, Verdict, decide};
 use super::saving::Waiter;
+use super::settle::Account;
 use super::step::SAVE_WAIT;
 use super::timers::Key;
 use crate::config::show_duration;
@@ -192,6 +193,16 @@ impl Supervisor {
         let Some(row) = self.registry.get(id) else {
             return Some(waiters);
         };
+        if Account::of(row).ended {
+            // What was told once is not told again.
+            let outcome = row.outcome.unwrap_or(Outcome::Unknown);
+            let view = Box::new(self.view(row));
+            for waiter in waiters {
+                let view = view.clone();
+                let _ = waiter.send(Ok(Ended { outcome, view }));
+            }
+            return None;
+        }
         let mut ended = row.clone();
         end(&mut ended);
         let rules = self.rules(row);
@@ -203,7 +214,7 @@ impl Supervisor {
                 ended.status = Status::Restarting;
                 ended.exited = None;
                 (ended.process, ended.pgid, ended.leaf) = (None, None, None);
-                ended.note = Some(format!("{how}; starts again"));
+                ended.note = Some(format!("{how}{STARTS_AGAIN}"));
                 let _ = self.registry.update(id, |row| *row = ended);
                 self.save_lazily(id, now);
                 let due = now.mono.plus(wait);
@@ -298,6 +309,7 @@ impl Supervisor {
         let waiters = self.again.waiters.remove(&id).unwrap_or_default();
         let changed = self.registry.update(id, |row| {
             row.status = Status::Spawning;
+            row.settled = false;
             row.restarts = row.restarts.saturating_add(1);
             (row.outcome, row.how_known, row.exit) = (None, None, None);
             (row.rung, row.took, row.processes) = (None, None, 0);
@@ -332,6 +344,13 @@ impl Supervisor {
             row.how_known = Some(HowKnown::Waited);
             row.exited = Some(now.wall);
             row.cancelled = Some(Cancellation::new(by, reason, now.wall));
+            if let Some(how) = row
+                .note
+                .as_deref()
+                .and_then(|n| n.strip_suffix(STARTS_AGAIN))
+            {
+                row.note = Some(how.to_owned());
+            }
         });
         if let Some(row) = self.registry.get(id) {
             super::journal::worker_exited(row);
@@ -394,6 +413,9 @@ impl Supervisor {
         }
     }
 }
+
+/// Ends the note of a row that waits.
+const STARTS_AGAIN: &str = "; starts again";
 
 /// Why a row that claims a policy is not started again.
 pub(super) const FORGOTTEN: &str =

@@ -13,7 +13,7 @@ use super::step::Event;
 use crate::worker::NodeId;
 
 /// Attendances of one worker at once.
-const MOST: usize = 64;
+const MOST: usize = 16;
 
 impl Handle {
     /// A descriptor that says somebody is there for as long as it is open.

@@ -26,6 +26,9 @@ use crate::worker::{
     WorkerId,
 };
 
+/// What a spawn frame holds besides payload and `extra`, bytes, generously.
+const FRAME_ROOM: usize = 3072;
+
 /// What came of one start.
 #[derive(Debug)]
 pub(super) struct StartResult {
@@ -39,8 +42,22 @@ pub(super) struct StartResult {
 
 impl Supervisor {
     pub(super) fn spawn(&mut self, by: Caller, spec: Spec, io: Stdio, reply: Reply<Spawned>) {
+        let parent = by.pid.and_then(|pid| self.worker_of_process(pid));
+        self.spawn_below(by, parent, spec, io, reply);
+    }
+
+    /// The same with a parent that is known.
+    pub(super) fn spawn_below(
+        &mut self,
+        by: Caller,
+        parent: Option<WorkerId>,
+        spec: Spec,
+        io: Stdio,
+        reply: Reply<Spawned>,
+    ) {
         let now = clock::now();
-        let taken = Self::check_restart(&spec, &io).and_then(|()| self.take(&by, &spec, now));
+        let taken =
+            Self::check_restart(&spec, &io).and_then(|()| self.take(&by, parent, &spec, now));
         let row = match taken {
             Ok(row) => row,
             Err(refused) => {
@@ -109,26 +126,37 @@ impl Supervisor {
     }
 
     /// Admission, and the row if it is taken. Refusals are counted.
-    pub(super) fn take(&mut self, by: &Caller, spec: &Spec, now: Now) -> Result<Row, Refused> {
-        let taken = self.try_take(by, spec, now);
+    pub(super) fn take(
+        &mut self,
+        by: &Caller,
+        parent: Option<WorkerId>,
+        spec: &Spec,
+        now: Now,
+    ) -> Result<Row, Refused> {
+        let taken = self.try_take(by, parent, spec, now);
         if let Some(reason) = taken.as_ref().err().and_then(Refused::reason) {
             *self.counters.refused.entry(reason.into()).or_default() += 1;
         }
         taken
     }
 
-    fn try_take(&mut self, by: &Caller, spec: &Spec, now: Now) -> Result<Row, Refused> {
+    fn try_take(
+        &mut self,
+        by: &Caller,
+        parent: Option<WorkerId>,
+        spec: &Spec,
+        now: Now,
+    ) -> Result<Row, Refused> {
         self.allow(by, Right::Spawn)?;
         spec.check()?;
         let owner = self.owner_of(by, spec)?;
-        let parent = by.pid.and_then(|pid| self.worker_of_process(pid));
-        let (depth, hops) = match parent.and_then(|id| self.registry.get(id)) {
-            Some(row) => (
-                row.depth.saturating_add(1),
-                msg_depth(&row.kind).map(|d| d + 1),
-            ),
-            None => (0, None),
-        };
+        self.check_frame(spec)?;
+        let above = parent.and_then(|id| self.registry.get(id));
+        if let Some(parent) = above {
+            may_have_children(parent)?;
+        }
+        let depth = above.map_or(0, |row| row.depth.saturating_add(1));
+        let msg_depth = msg_depth(above, &spec.kind);
         let of_owner = self.registry.count_of_owner(owner.uid);
         let load = Load {
             draining: self.drain.is_some() || self.is_leaving(),
@@ -140,7 +168,7 @@ impl Supervisor {
             workers_of_owner: u32::try_from(of_owner.active).unwrap_or(u32::MAX),
             rows_of_owner: u32::try_from(of_owner.rows).unwrap_or(u32::MAX),
             depth,
-            msg_depth: hops.or(msg_depth(&spec.kind)).unwrap_or(0),
+            msg_depth,
             parent: parent.and_then(|id| self.asker(id)),
             pressure: self.pressure(now),
         };
@@ -161,7 +189,6 @@ impl Supervisor {
                 id,
             });
         }
-        not_yet(spec)?;
         // Last: what is refused for another reason costs the worker nothing.
         if let Some(parent) = parent {
             self.take_from_bucket(parent, now)?;
@@ -169,7 +196,33 @@ impl Supervisor {
         let id = self
             .new_id()
             .map_err(|e| Refused::Io(format!("no random id: {e}")))?;
-        Ok(self.row(id, owner, spec, parent, depth, now))
+        let mut row = self.row(id, owner, spec, parent, depth, now);
+        row.msg_depth = msg_depth;
+        // What it claims may be more than what is known, never less.
+        if let Kind::RootTurn {
+            msg_depth: claimed, ..
+        } = &mut row.kind
+        {
+            *claimed = msg_depth;
+        }
+        Ok(row)
+    }
+
+    /// The spawn frame has to be one that the worker takes.
+    fn check_frame(&self, spec: &Spec) -> Result<(), Refused> {
+        let max = self.set.config.limits.max_frame.0;
+        let extra = match &spec.kind {
+            Kind::Think { extra, .. } => extra.len(),
+            _ => 0,
+        };
+        let size = spec.payload.as_ref().map_or(0, String::len) + extra;
+        if spec.control == Control::Frames && (size + FRAME_ROOM) as u64 > max {
+            return Err(Refused::InvalidArgs(format!(
+                "payload: {size} bytes with the kind's fields do not fit a frame of {max} bytes \
+                 (limits.max_frame); pass a path instead"
+            )));
+        }
+        Ok(())
     }
 
     fn owner_of(&self, by: &Caller, spec: &Spec) -> Result<Owner, Refused> {
@@ -211,10 +264,11 @@ impl Supervisor {
         row.restart = spec.restart;
         row.restart_max = spec.restart_max;
         row.leftovers_policy = spec.leftovers.unwrap_or(self.set.config.workers.leftovers);
-        row.trace_id = if spec.trace_id.is_empty() {
-            format!("{id}")
-        } else {
-            spec.trace_id.clone()
+        let above = parent.and_then(|id| self.registry.get(id));
+        row.trace_id = match (spec.trace_id.as_str(), above) {
+            ("", Some(above)) => above.trace_id.clone(),
+            ("", None) => format!("{id}"),
+            (given, _) => given.to_owned(),
         };
         row
     }
@@ -286,6 +340,9 @@ impl Supervisor {
         self.children.insert(child);
         if let Err(error) = self.children.watch_notify(node) {
             tracing::error!(%error, MUSTER_WORKER = id.as_str(), "cannot watch its notify socket");
+        }
+        if let Some(end) = prepared.channel.take() {
+            self.open_channel(node, end);
         }
         let _ = self.registry.update(id, |row| {
             row.status = if row.cancelled.is_some() {
@@ -368,6 +425,8 @@ impl Supervisor {
             notify: prepared.notify.take().map(Notify::new),
             tty: prepared.tty,
             attendances: Vec::new(),
+            channel: None,
+            says: Box::default(),
             process: started.process,
         }
     }
@@ -440,20 +499,27 @@ fn given_up(started: &Started, prepared: Prepared, error: &std::io::Error) -> St
     }
 }
 
-/// What the contract has and this release does not do is refused, not silently left out.
-fn not_yet(spec: &Spec) -> Result<(), Refused> {
-    let asked = [("control", spec.control == Control::Frames)];
-    match asked.iter().find(|(_, asked)| *asked) {
-        Some((key, _)) => Err(Refused::NotSupported(format!("{key} (in this release)"))),
-        None => Ok(()),
+/// Message hops behind a new worker: one more than its parent's. A turn may say that it has more,
+/// since messages come by other ways too.
+fn msg_depth(above: Option<&Row>, kind: &Kind) -> u32 {
+    let known = above.map_or(0, |row| row.msg_depth.saturating_add(1));
+    match kind {
+        Kind::RootTurn { msg_depth, .. } => known.max(*msg_depth),
+        _ => known,
     }
 }
 
-fn msg_depth(kind: &Kind) -> Option<u32> {
-    match kind {
-        Kind::RootTurn { msg_depth, .. } => Some(*msg_depth),
-        _ => None,
+/// Nothing may be started below a worker that is being ended: it would outlive the cascade.
+fn may_have_children(parent: &Row) -> Result<(), Refused> {
+    let ending = parent.cancelled.is_some() || parent.status == Status::Stopping;
+    if !ending && !parent.status.is_terminal() {
+        return Ok(());
     }
+    Err(Refused::WrongState {
+        id: parent.id,
+        status: parent.status,
+        why: "it is being ended, so nothing more is started below it".to_owned(),
+    })
 }
 
 fn count(n: usize) -> u32 {

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use tokio::io::unix::AsyncFd;
 
 use super::handle::{CancelReply, Ended, Reply};
 use super::notified::Notify;
+use super::socket::Socket;
 use super::step::Machine;
 use crate::sys::cgroup::Leaf;
 use crate::sys::process::ProcessRef;
@@ -100,6 +101,10 @@ pub struct Child {
     pub tty: bool,
     /// Our ends of their descriptors, each under a number of its own.
     pub attendances: Vec<(NodeId, OwnedFd)>,
+    /// Its control channel, while there is one.
+    pub channel: Option<Box<Socket>>,
+    /// What it says it is doing.
+    pub says: Box<str>,
 }
 
 const LEADER: u64 = 0;
@@ -110,6 +115,9 @@ const NOTIFY: u64 = 4;
 const ATTENDANCE: u64 = 5;
 /// Bits of an event's data that say what it is of; the others are the number.
 const KIND_BITS: u32 = 4;
+
+/// Channels that get a turn in one pass.
+const CHANNELS: usize = 16;
 
 /// The table.
 #[derive(Debug)]
@@ -122,12 +130,18 @@ pub struct Children {
     adopted: usize,
     next: u64,
     poll: AsyncFd<OwnedFd>,
+    /// Control channels have a set of their own: what a worker writes waits until everything
+    /// else has had its turn.
+    channels: AsyncFd<OwnedFd>,
+    /// Those that are watched, with whether for writing too.
+    watched: HashMap<NodeId, bool>,
 }
 
 impl Children {
     /// An empty table whose first node is `next`. Needs a tokio runtime.
     pub fn new(next: NodeId) -> io::Result<Self> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let channels = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         Ok(Self {
             by_node: BTreeMap::new(),
             by_worker: HashMap::new(),
@@ -137,6 +151,8 @@ impl Children {
             adopted: 0,
             next: next.0,
             poll: crate::sys::watch::readable(poll)?,
+            channels: crate::sys::watch::readable(channels)?,
+            watched: HashMap::new(),
         })
     }
 
@@ -205,6 +221,9 @@ impl Children {
             self.attendances.remove(key);
             self.unwatch(fd);
         }
+        if let Some(channel) = &child.channel {
+            self.unwatch_channel(node, channel);
+        }
         Some(child)
     }
 
@@ -229,6 +248,72 @@ impl Children {
             child.events = Some(events);
         }
         Ok(())
+    }
+
+    /// Watches the channel of a child: for reading, and for writing while it is behind.
+    pub fn watch_channel(&mut self, node: NodeId) {
+        let Some(channel) = self.by_node.get(&node).and_then(|c| c.channel.as_deref()) else {
+            return;
+        };
+        let behind = channel.is_behind();
+        let mut flags = epoll::EventFlags::IN;
+        flags.set(epoll::EventFlags::OUT, behind);
+        let data = epoll::EventData::new_u64(node.0);
+        let poll = self.channels.get_ref();
+        let watched = match self.watched.get(&node) {
+            Some(before) if *before == behind => return,
+            Some(_) => epoll::modify(poll, channel, data, flags),
+            None => epoll::add(poll, channel, data, flags),
+        };
+        match watched {
+            Ok(()) => {
+                self.watched.insert(node, behind);
+            }
+            Err(error) => tracing::error!(%error, %node, "cannot watch a control channel"),
+        }
+    }
+
+    /// Closes the channel of a child.
+    pub fn close_channel(&mut self, node: NodeId) {
+        let channel = self
+            .by_node
+            .get_mut(&node)
+            .and_then(|child| child.channel.take());
+        if let Some(channel) = channel {
+            self.unwatch_channel(node, &channel);
+        }
+    }
+
+    fn unwatch_channel(&mut self, node: NodeId, channel: &Socket) {
+        self.watched.remove(&node);
+        let _ = epoll::delete(self.channels.get_ref(), channel);
+    }
+
+    /// Is any channel watched?
+    pub fn has_channels(&self) -> bool {
+        !self.watched.is_empty()
+    }
+
+    /// Waits until a channel is ready.
+    pub async fn channel_ready(&self) -> io::Result<()> {
+        loop {
+            let mut guard = self.channels.readable().await?;
+            // The set is readable while one of its channels is (epoll(7)).
+            if is_readable(self.channels.get_ref())? {
+                return Ok(());
+            }
+            guard.clear_ready();
+        }
+    }
+
+    /// The channels whose turn it is; who had one goes to the end of the queue.
+    pub fn ready_channels(&self) -> io::Result<Vec<NodeId>> {
+        let mut events = Vec::with_capacity(CHANNELS);
+        poll_now(self.channels.get_ref(), &mut events)?;
+        Ok(events
+            .iter()
+            .map(|event: &epoll::Event| NodeId(event.data.u64()))
+            .collect())
     }
 
     /// Follows another process of a child, unless it is followed already.
@@ -340,15 +425,7 @@ impl Children {
     /// Is anything ready now?
     fn look(&self, ready: &mut Vec<Ready>) -> io::Result<bool> {
         let mut events = Vec::with_capacity(64);
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let spare = rustix::buffer::spare_capacity(&mut events);
-        match epoll::wait(self.poll.get_ref(), spare, Some(&now)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        poll_now(self.poll.get_ref(), &mut events)?;
         ready.extend(events.iter().map(|event: &epoll::Event| {
             let data = event.data.u64();
             let node = NodeId(data >> KIND_BITS);
@@ -422,5 +499,27 @@ impl Children {
     /// How many of a kind.
     pub fn count_of(&self, kind: KindType) -> u32 {
         self.by_kind.get(&kind).copied().unwrap_or(0)
+    }
+}
+
+const NOW: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
+
+/// As many events as there is room for.
+fn poll_now(set: &OwnedFd, events: &mut Vec<epoll::Event>) -> io::Result<()> {
+    match epoll::wait(set, rustix::buffer::spare_capacity(events), Some(&NOW)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn is_readable(set: &OwnedFd) -> io::Result<bool> {
+    let mut fds = [PollFd::new(set, PollFlags::IN)];
+    match poll(&mut fds, Some(&NOW)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }

@@ -32,7 +32,9 @@ impl Supervisor {
         match wait::peek(std::os::fd::AsFd::as_fd(&child.process)) {
             Ok(Some(exit)) => {
                 self.children.leader_seen(node);
-                self.on_event(node, Event::LeaderExited(exit));
+                if self.drain_channel(node, Some(exit), clock::now()) {
+                    self.on_event(node, Event::LeaderExited(exit));
+                }
             }
             Ok(None) => {}
             Err(error) => {
@@ -238,7 +240,13 @@ impl Supervisor {
         };
         let id = child.id;
         match act {
-            Act::Ask => {}
+            Act::Ask => {
+                let cancelled = self.registry.get(id).and_then(|row| row.cancelled.as_ref());
+                let reason = cancelled.map_or(String::new(), |c| c.reason.clone());
+                if !self.tell_cancel(node, &reason) {
+                    self.on_event(node, Event::Deaf);
+                }
+            }
             Act::Thaw => thaw(child),
             Act::Group(signal) => report(id, "group", signal_group_of(child, signal)),
             Act::Rest(signal) => signal_rest(child, signal),
@@ -322,6 +330,8 @@ impl Supervisor {
     /// That was at `ended`, before its stop hook.
     pub(super) fn settle_child(&mut self, node: NodeId, ended: Now) {
         let now = clock::now();
+        // What it left running may have written too.
+        self.drain_channel(node, None, now);
         let Some(mut child) = self.children.remove(node) else {
             return;
         };

@@ -236,6 +236,8 @@ pub struct WorkerView {
     pub parent: Option<WorkerId>,
     /// Depth.
     pub depth: u32,
+    /// Message hops behind it.
+    pub msg_depth: u32,
     /// Correlation id.
     pub trace_id: String,
     /// Program and arguments; bytes that are no UTF-8 as U+FFFD (exact ones in the row file).
@@ -280,6 +282,10 @@ pub struct WorkerView {
     pub cancelled: Option<Cancellation>,
     /// A terminal frame was folded in.
     pub settled: bool,
+    /// Its control channel while it lives: `open`, or `lost` and why after a colon.
+    pub channel: Option<String>,
+    /// Frames and fields of it that were skipped, while the channel is open.
+    pub frames_skipped: u64,
     /// Kept by hand.
     pub held: bool,
     /// Somebody's terminal is on it.
@@ -322,6 +328,7 @@ impl WorkerView {
         self.cwd.clear();
         self.worktree = None;
         self.status_text.clear();
+        self.channel = None;
         self.note = None;
         self.output = None;
         self.leftovers.names.clear();
@@ -435,6 +442,7 @@ pub enum Command {
     Cancel(Caller, String, String, CancelOptions, Reply<CancelReply>),
     Wait(Caller, String, Reply<Ended>),
     Kill(Caller, String, Whom, i32, Reply<()>),
+    Send(Caller, String, String, Reply<()>),
     Freeze(Caller, String, bool, Reply<()>),
     Reap(Caller, ReapOptions, Reply<Report>),
     Hold(Caller, String, bool, Reply<()>),
@@ -628,6 +636,11 @@ impl Handle {
     ) -> Result<(), Refused> {
         self.ask(|r| Command::Kill(by, worker, whom, signal, r))
             .await
+    }
+
+    /// Passes a frame on to a worker: inject, pause or resume, as JSON.
+    pub async fn send(&self, by: Caller, worker: String, frame: String) -> Result<(), Refused> {
+        self.ask(|r| Command::Send(by, worker, frame, r)).await
     }
 
     /// Freezes (`true`) or thaws a worker through its leaf.

@@ -88,6 +88,18 @@ pub struct NodeState {
     /// Our ends of the descriptors of those who attend it.
     #[serde(default)]
     pub attendances: Vec<i32>,
+    /// Bytes of a frame that are still to be skipped.
+    #[serde(default)]
+    pub skip: u32,
+    /// Bytes for the channel that could not be sent yet, base 16.
+    #[serde(default)]
+    pub unsent: String,
+    /// Frames and fields skipped so far.
+    #[serde(default)]
+    pub skipped: u64,
+    /// What it says it is doing.
+    #[serde(default)]
+    pub says: String,
 }
 
 /// One connected peer of the socket. It is between two messages.
@@ -315,6 +327,10 @@ mod tests {
                 stop_by: Some(Mono(9)),
                 tty: true,
                 attendances: vec![44, 45],
+                skip: 70_000,
+                unsent: "00".into(),
+                skipped: 3,
+                says: "thinking".into(),
             }],
             again: Vec::new(),
             lock: 20,

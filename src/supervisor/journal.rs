@@ -1,6 +1,7 @@
 //! The lines an operator acts on: each event of a worker once, with its fields and MESSAGE_ID.
 
 use super::ladder::Act;
+use super::settle::owes;
 use crate::log::id;
 use crate::registry::writer::Health;
 use crate::worker::{Exit, HowKnown, Outcome, Row, Status};
@@ -99,7 +100,16 @@ pub(super) fn worker_exited(row: &Row) {
         Status::PermanentDead => "permanent-dead, crashed too often",
         _ => row.outcome.map_or("unknown", Outcome::as_str),
     };
+    // One that was cancelled was kept from saying it.
+    let owed = !row.settled && owes(&row.kind, row.control);
     match row.outcome {
+        Some(Outcome::Completed) if owed => worker_event!(
+            WARN,
+            id::WORKER_EXITED,
+            row,
+            "worker {} {outcome}: {how}, but said nothing of how its work came out",
+            row.id
+        ),
         Some(Outcome::Crashed | Outcome::Unknown) => {
             let hint = short_life(row);
             worker_event!(

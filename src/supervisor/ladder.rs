@@ -140,6 +140,14 @@ impl Ladder {
         }
     }
 
+    /// The question could not be put: the stop signal comes now.
+    pub fn unheard(&mut self, plan: &Plan, now: Mono, leader_runs: bool) -> Vec<Act> {
+        match self.step {
+            Step::Asked => self.term(plan, now, leader_runs),
+            Step::Termed { .. } | Step::Killed { .. } => Vec::new(),
+        }
+    }
+
     /// Straight to the kill rung; nothing if it is there already.
     pub fn force(&mut self, now: Mono) -> Vec<Act> {
         match self.step {

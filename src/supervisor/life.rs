@@ -16,6 +16,8 @@ use crate::worker::{Boot, Health, Mono, Now};
 /// A channel closes a moment before its process is seen to have ended; one that is still closed
 /// after this was lost by a process that lives.
 const LOST_GRACE: Duration = Duration::from_secs(1);
+/// One that has said how its work came out may take its time to leave.
+const LEAVING_GRACE: Duration = Duration::from_secs(5);
 /// A look that comes later than this was delayed by us (a stopped or starved daemon): whatever
 /// the worker said meanwhile has not been read yet.
 const LATE: Duration = Duration::from_secs(1);
@@ -179,7 +181,7 @@ impl Life {
             return Look::Nothing;
         }
         if let Some(at) = self.lost {
-            return match now >= at.plus(LOST_GRACE) {
+            return match now >= at.plus(lost_grace(facts)) {
                 true => verdict(Health::Dead).map_or(Look::Nothing, Look::End),
                 false => Look::Nothing,
             };
@@ -251,7 +253,7 @@ impl Life {
         self.due = if facts.ended {
             None
         } else if let Some(at) = self.lost {
-            Some(at.plus(LOST_GRACE))
+            Some(at.plus(lost_grace(facts)))
         } else if facts.frozen {
             None
         } else {
@@ -262,6 +264,13 @@ impl Life {
                 .min()
         };
         self.due
+    }
+}
+
+fn lost_grace(facts: &Facts) -> Duration {
+    match facts.settled {
+        true => LEAVING_GRACE,
+        false => LOST_GRACE,
     }
 }
 

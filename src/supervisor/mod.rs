@@ -40,12 +40,15 @@ pub mod reconcile;
 pub mod refused;
 pub mod reload;
 pub mod report;
+mod requests;
 pub mod restart;
 mod restore;
 mod resume;
 mod saving;
+pub mod settle;
 mod settling;
 pub mod signals;
+mod socket;
 pub mod step;
 mod stopping;
 mod strangers;
@@ -195,6 +198,11 @@ enum Inner {
         node: NodeId,
         verdict: Result<(), String>,
     },
+    Asked {
+        node: NodeId,
+        id: u64,
+        asked: Box<requests::Asked>,
+    },
 }
 
 /// The owner of the roll.
@@ -220,6 +228,8 @@ pub struct Supervisor {
     pressure: pressure::Cache,
     helpers: HashMap<NodeId, helper::Helper>,
     helpers_starting: HashSet<NodeId>,
+    /// Requests of workers whose answers are on their way.
+    asked: usize,
     hooks: HashMap<NodeId, hook::Hook>,
     deadlines: Deadlines,
     stale_leaves: Vec<(Leaf, u32)>,
@@ -254,6 +264,7 @@ enum Turn {
     Deadline,
     Doors,
     Time,
+    Channels,
 }
 
 impl Supervisor {
@@ -290,6 +301,7 @@ impl Supervisor {
             pressure: pressure::Cache::default(),
             helpers: HashMap::new(),
             helpers_starting: HashSet::new(),
+            asked: 0,
             hooks: HashMap::new(),
             deadlines: Deadlines::new()?,
             stale_leaves: Vec::new(),
@@ -337,6 +349,12 @@ impl Supervisor {
                 Turn::Time => self.handle_time(clock::now()),
                 Turn::Doors => self.doors_answered(clock::now()),
                 Turn::Deadline => self.handle_deadlines(clock::now()),
+                // The pass below.
+                Turn::Channels => {}
+            }
+            if self.channel_pass() {
+                // The bus runs on this thread too.
+                tokio::task::yield_now().await;
             }
             if let Some(stopped) = self.is_over(clock::now()) {
                 self.close().await;
@@ -368,6 +386,13 @@ impl Supervisor {
             () = self.leaving.answer() => Turn::Doors,
             // Nobody holds the handle any more: no command comes, the rest goes on.
             Some(command) = self.commands.recv() => Turn::Command(command),
+            // Last: what workers write waits for everything else.
+            looked = self.children.channel_ready(), if !self.is_reloading() => {
+                if let Err(error) = looked {
+                    tracing::error!(%error, "cannot watch the control channels");
+                }
+                Turn::Channels
+            }
         }
     }
 
@@ -431,6 +456,7 @@ impl Supervisor {
             Inner::HookStarted(started) => self.hook_started(*started),
             Inner::TrialRuns { node, started } => self.trial_runs(node, *started),
             Inner::Tried { node, verdict } => self.tried(node, verdict),
+            Inner::Asked { node, id, asked } => self.request_done(node, id, *asked),
         }
     }
 

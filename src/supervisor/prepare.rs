@@ -61,12 +61,23 @@ pub(super) struct Prepared {
     pub output: Option<PathBuf>,
     pub journal: bool,
     pub unenforced: Vec<String>,
+    pub channel: Option<OwnEnd>,
     again: bool,
     pub notify: Option<OwnedFd>,
     /// Whose file the notify socket is, where that is not ours.
     notify_owner: Option<u32>,
     pub tty: bool,
 }
+
+/// Our end of a channel, and what its first frame carries.
+#[derive(Debug)]
+pub(super) struct OwnEnd {
+    pub fd: OwnedFd,
+    pub payload: Option<String>,
+}
+
+/// The number of a worker's end.
+const CONTROL_FD: i32 = 3;
 
 impl Prepared {
     pub(super) fn take_image(&mut self) -> Image {
@@ -174,6 +185,7 @@ fn prepare_now(mut job: Job, owned: Option<Option<Owned>>) -> Result<Prepared, S
         output: None,
         journal: false,
         unenforced: Vec::new(),
+        channel: None,
         again: job.again,
         notify: None,
         notify_owner: None,
@@ -315,6 +327,13 @@ fn descriptors(prepared: &mut Prepared, job: &mut Job) -> Result<Vec<(OwnedFd, i
     };
     fds.push((stdout, 1));
     fds.push((stderr, 2));
+    if job.spec.control == Control::Frames {
+        let (fd, theirs) = super::socket::pair()
+            .map_err(|e| fault("cannot make the control channel", Path::new(""), &e))?;
+        fds.push((theirs, CONTROL_FD));
+        let payload = job.spec.payload.take();
+        prepared.channel = Some(OwnEnd { fd, payload });
+    }
     Ok(fds)
 }
 
@@ -441,6 +460,9 @@ fn environment(job: &Job, runtime: &Path) -> Vec<OsString> {
         if let Some(pong) = job.spec.timeouts.pong {
             set("WATCHDOG_USEC", OsStr::new(&pong.as_micros().to_string()));
         }
+    }
+    if job.spec.control == Control::Frames {
+        set("MUSTER_CONTROL_FD", OsStr::new(&CONTROL_FD.to_string()));
     }
     if let Some(parent) = job.parent {
         set("MUSTER_PARENT", OsStr::new(parent.as_str()));

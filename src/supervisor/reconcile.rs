@@ -303,3 +303,59 @@ fn note(how: HowKnown, cancelled: bool) -> String {
         what.to_owned()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::{Owner, Pid, ProcessId, Timestamp};
+
+    fn adopted(number: u64, process: Option<ProcessId>) -> Row {
+        let owner = Owner { uid: 1, gid: 1 };
+        let mut row = Row::new(WorkerId::from_bits(number), owner, Timestamp(1));
+        row.adopted = true;
+        row.status = Status::Live;
+        row.process = process;
+        row
+    }
+
+    #[test]
+    fn an_adopted_row_is_taken_back_ended_or_orphaned_and_its_process_left_alone() {
+        let mut sleep = std::process::Command::new("sleep");
+        let mut child = sleep.arg("1000").spawn().unwrap();
+        let alive = ProcessRef::of_pid(Pid::new(child.id().into()).unwrap()).unwrap();
+        let other = ProcessId {
+            start_ticks: alive.id().start_ticks + 1,
+            ..alive.id()
+        };
+        let mut registry = Registry::default();
+        let mut cancelled = adopted(4, Some(other));
+        cancelled.cancelled = Some(crate::worker::Cancellation::new(1, "why", Timestamp(2)));
+        for row in [
+            adopted(1, Some(alive.id())),
+            adopted(2, Some(other)),
+            adopted(3, None),
+            cancelled,
+        ] {
+            registry.insert(row, None).unwrap();
+        }
+        let found = reconcile(&mut registry);
+        let kept: Vec<_> = found.adopted.iter().map(|(id, p)| (*id, p.id())).collect();
+        assert_eq!(kept, [(WorkerId::from_bits(1), alive.id())]);
+        assert_eq!(found.settled.len(), 3);
+        assert!(!alive.has_exited());
+        let row = |n| registry.get(WorkerId::from_bits(n)).unwrap();
+        assert_eq!(row(1).status, Status::Live);
+        assert_eq!(
+            (row(2).status, row(2).outcome, row(2).how_known),
+            (
+                Status::Exited,
+                Some(Outcome::Unknown),
+                Some(HowKnown::PidRecycled)
+            )
+        );
+        assert_eq!((row(3).status, row(3).outcome), (Status::Orphaned, None));
+        assert_eq!(row(4).outcome, Some(Outcome::Cancelled));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

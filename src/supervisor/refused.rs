@@ -137,6 +137,35 @@ impl Refused {
             _ => return None,
         })
     }
+
+    /// The last word of its D-Bus error name, for answers that go another way.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Refused::NoSuchWorker(_) | Refused::NotInside => "NoSuchWorker",
+            Refused::Ambiguous { .. } => "Ambiguous",
+            Refused::NeedsRight(_) | Refused::NotAuthorised(_) => "AccessDenied",
+            Refused::CallerGone => "CallerGone",
+            Refused::BadSpec(_) | Refused::InvalidArgs(_) => "InvalidArgs",
+            Refused::StartFailed { .. } => "StartFailed",
+            Refused::Draining => "Draining",
+            Refused::ShuttingDown => "ShuttingDown",
+            Refused::TooMany(_) => "TooMany",
+            Refused::Depth(_) => "Depth",
+            Refused::MessageDepth(_) => "MessageDepth",
+            Refused::SpawnRate { .. } => "SpawnRate",
+            Refused::MemoryPressure(_) => "MemoryPressure",
+            Refused::CpuPressure(_) => "CpuPressure",
+            Refused::TokenBudget(_) => "TokenBudget",
+            Refused::AskerEnds(_) => "AskerEnds",
+            Refused::NameTaken { .. } => "NameTaken",
+            Refused::DiskFull(_) => "DiskFull",
+            Refused::WrongState { .. } => "WrongState",
+            Refused::NewerSchema(_) => "NewerSchema",
+            Refused::NotSupported(_) => "NotSupported",
+            Refused::Reloading => "Reloading",
+            Refused::Io(_) => "IOError",
+        }
+    }
 }
 
 fn list(ids: &[WorkerId]) -> String {

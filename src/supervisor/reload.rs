@@ -16,6 +16,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
+use super::channel::to_hex;
 use super::handle::{Caller, Change, Reply, Right};
 use super::handover::{Handover, NodeState, TrackedState, VERSION};
 use super::helper::Helper;
@@ -261,6 +262,7 @@ impl Supervisor {
             && self.helpers.is_empty()
             && self.helpers_starting.is_empty()
             && self.hooks.is_empty()
+            && self.asked == 0
             && self.children.iter().all(|child| child.cancels.is_empty())
             && self.sweeps.is_quiet()
             && self.strangers.is_quiet()
@@ -300,8 +302,6 @@ impl Supervisor {
                         in_group: tracked.in_group,
                     })
                     .collect(),
-                channel: None,
-                half_frame: String::new(),
                 notify: child.notify.as_ref().map(|n| n.socket.as_raw_fd()),
                 stop_by: child.notify.as_ref().and_then(|n| n.stop_by),
                 tty: child.tty,
@@ -310,6 +310,15 @@ impl Supervisor {
                     .iter()
                     .map(|(_, fd)| fd.as_raw_fd())
                     .collect(),
+                channel: child.channel.as_ref().map(|channel| channel.number()),
+                half_frame: half(child).map_or(String::new(), |half| to_hex(&half.bytes)),
+                skip: half(child).map_or(0, |half| half.skip),
+                unsent: child
+                    .channel
+                    .as_ref()
+                    .map_or(String::new(), |channel| to_hex(&channel.unsent())),
+                skipped: child.channel.as_ref().map_or(0, |channel| channel.skipped),
+                says: child.says.to_string(),
             })
             .collect();
         Handover {
@@ -351,6 +360,7 @@ impl Supervisor {
             fds.push(child.process.into_fd());
             fds.extend(child.notify.map(|notify| notify.socket));
             fds.extend(child.attendances.into_iter().map(|(_, fd)| fd));
+            fds.extend(child.channel.map(|channel| channel.into_fd()));
             fds.extend(
                 child
                     .tracked
@@ -360,6 +370,10 @@ impl Supervisor {
         }
         Handed { handover, fds }
     }
+}
+
+fn half(child: &super::children::Child) -> Option<crate::control::codec::Half> {
+    child.channel.as_ref().map(|channel| channel.decoder.half())
 }
 
 async fn hear(said: OwnedFd) -> String {

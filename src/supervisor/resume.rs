@@ -3,10 +3,12 @@
 use std::io;
 
 use super::Supervisor;
+use super::channel::{from_hex, half_of};
 use super::children::{Child, Tracked};
 use super::handover::{Handover, NodeState};
 use super::life::Life;
 use super::notified::Notify;
+use super::socket::Socket;
 use super::step::Event;
 use super::timers::Key;
 use crate::sys::cgroup::Leaf;
@@ -24,6 +26,7 @@ impl Supervisor {
         self.counters.refused = handover.refused;
         self.started = handover.started;
         self.last_reap = handover.last_reap;
+        let max_frame = self.set.config.limits.max_frame.0;
         self.resume_again(handover.again);
         let mut ended = Vec::new();
         let now = clock::now();
@@ -36,7 +39,7 @@ impl Supervisor {
             let row = self.registry.get(state.worker);
             let owner = row.map(|row| row.owner.uid);
             let life = state.life.clone().or(row.map(|row| self.life(row, now)));
-            let (child, tracked) = child(state, life.unwrap_or_default(), owner)?;
+            let (child, tracked) = child(state, life.unwrap_or_default(), owner, max_frame)?;
             self.children.watch_leader(node, &child.process)?;
             self.children.insert(child);
             self.children.watch_notify(node)?;
@@ -51,6 +54,7 @@ impl Supervisor {
                 self.deadlines.insert(node, deadline);
             }
             self.timers.set(Key::Node(node), due);
+            self.children.watch_channel(node);
             self.watch_life(node);
             if leader_ended {
                 ended.push(node);
@@ -76,7 +80,12 @@ impl Supervisor {
     }
 }
 
-fn child(state: NodeState, life: Life, owner: Option<u32>) -> io::Result<(Child, Vec<Tracked>)> {
+fn child(
+    state: NodeState,
+    life: Life,
+    owner: Option<u32>,
+    max_frame: u64,
+) -> io::Result<(Child, Vec<Tracked>)> {
     let process = ProcessRef::handed_over(state.process, take(state.pidfd)?);
     let mut tracked = Vec::with_capacity(state.tracked.len());
     for one in state.tracked {
@@ -91,6 +100,16 @@ fn child(state: NodeState, life: Life, owner: Option<u32>) -> io::Result<(Child,
             socket: take(number)?,
             stop_by: state.stop_by,
         }),
+        None => None,
+    };
+    let channel = match state.channel {
+        Some(number) => Some(Box::new(Socket::resumed(
+            take(number)?,
+            max_frame,
+            half_of(&state.half_frame, state.skip)?,
+            from_hex(&state.unsent)?,
+            state.skipped,
+        ))),
         None => None,
     };
     let child = Child {
@@ -120,6 +139,8 @@ fn child(state: NodeState, life: Life, owner: Option<u32>) -> io::Result<(Child,
         processes: state.processes,
         unenforced: state.unenforced,
         waiters: Vec::new(),
+        channel,
+        says: state.says.into(),
     };
     Ok((child, tracked))
 }

@@ -82,8 +82,10 @@ impl Supervisor {
 
     /// A row has ended: its end becomes durable, then the world hears of it. A disk that takes
     /// over two seconds delays nobody further.
+    /// Once for every row.
     pub(super) fn settle(&mut self, id: WorkerId, waiters: Vec<Waiter>) {
         let saved = self.save(id);
+        self.unit_ended(id);
         let Some(row) = self.registry.get(id) else {
             return;
         };

@@ -1,9 +1,20 @@
-//! Terminal frames folded into the record: what a worker says of the end of its work.
+//! Terminal frames folded into the record: what a worker says of the end of its work, and who
+//! hears of it.
 
-#![allow(dead_code, reason = "the sources of these facts come one by one")]
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::Supervisor;
-use crate::worker::{NodeId, Now};
+use super::handle::Change;
+use super::settle::{Account, Effect, owes};
+use crate::control::frame::{Down, Fault};
+use crate::worker::row::clip;
+use crate::worker::{Exit, Kind, NodeId, Now, Outcome, ReplyTo, Row, WorkerId};
+
+/// Most of a failure's words that a row keeps, bytes.
+const WORDS_MAX: usize = 1024;
+/// Most of a status text that is kept, bytes.
+const STATUS_MAX: usize = 256;
 
 /// What a worker said of the end of its work, by frame or by report.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,14 +27,164 @@ pub(super) enum Terminal {
     Failed(String),
 }
 
+/// What an asker gets of somebody's terminal frame.
+#[derive(Debug, Serialize)]
+struct Said<'a> {
+    worker: WorkerId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn_done: Option<&'a RawValue>,
+}
+
 impl Supervisor {
     /// Folds a terminal frame in. The first one counts.
     pub(super) fn terminal(&mut self, node: NodeId, terminal: Terminal, now: Now) {
-        let _ = (node, terminal, now);
+        self.fold(node, terminal, None, now);
+    }
+
+    /// The same, with what it said for whoever asked.
+    pub(super) fn fold(
+        &mut self,
+        node: NodeId,
+        terminal: Terminal,
+        said: Option<Box<RawValue>>,
+        _now: Now,
+    ) {
+        let Some(id) = self.children.get(node).map(|child| child.id) else {
+            return;
+        };
+        let Some(mut account) = self.registry.get(id).map(Account::of) else {
+            return;
+        };
+        for effect in account.terminal() {
+            match effect {
+                Effect::Save => self.save_settled(id, &terminal),
+                Effect::Answer => self.answer_asker(id, answer(id, &terminal, said.as_deref())),
+                Effect::Fail | Effect::Release => {}
+            }
+        }
+    }
+
+    /// At once and not lazily: after a crash only the row can say that the work was done.
+    fn save_settled(&mut self, id: WorkerId, terminal: &Terminal) {
+        let _ = self.registry.update(id, |row| {
+            row.settled = true;
+            if let Terminal::Failed(error) = terminal {
+                row.note = Some(clip(&format!("it said that it failed: {error}"), WORDS_MAX));
+            }
+        });
+        drop(self.save(id));
+        let _ = self.changes.send(Change::Changed(id));
     }
 
     /// What the worker says it is doing, for `status`. One line, at most 256 bytes are kept.
-    pub(super) fn says(&mut self, node: NodeId, text: &str, now: Now) {
-        let _ = (node, text, now);
+    pub(super) fn says(&mut self, node: NodeId, text: &str, _now: Now) {
+        let Some(child) = self.children.get_mut(node) else {
+            return;
+        };
+        let line = clip(text.lines().next().unwrap_or_default(), STATUS_MAX);
+        if *child.says != *line {
+            child.says = line.into();
+            let _ = self.changes.send(Change::Changed(child.id));
+        }
     }
+
+    /// The end of a worker has just been written for good; its caller tells the world.
+    pub(super) fn unit_ended(&mut self, id: WorkerId) {
+        let Some(row) = self.registry.get(id) else {
+            return;
+        };
+        let mut account = Account {
+            settled: row.settled,
+            ended: false,
+        };
+        if account.end().contains(&Effect::Fail) && owes(&row.kind, row.control) {
+            let fault = Fault {
+                name: "Unsettled".to_owned(),
+                message: unsettled(row),
+            };
+            self.answer_asker(id, Err(fault));
+        }
+    }
+
+    /// The worker that asked for this think is told what came of it. Only its owner's own.
+    fn answer_asker(&mut self, id: WorkerId, answer: Result<Box<RawValue>, Fault>) {
+        let Some(row) = self.registry.get(id) else {
+            return;
+        };
+        let Kind::Think {
+            reply_to: Some(ReplyTo { node, request }),
+            ..
+        } = row.kind
+        else {
+            return;
+        };
+        let asker = NodeId(node);
+        let owner = self
+            .children
+            .get(asker)
+            .and_then(|child| self.registry.get(child.id))
+            .map(|row| row.owner.uid);
+        if owner == Some(row.owner.uid) {
+            self.answer_request(asker, request, answer);
+        }
+    }
+
+    /// The answer to a request goes down its channel.
+    pub(super) fn answer_request(
+        &mut self,
+        node: NodeId,
+        id: u64,
+        answer: Result<Box<RawValue>, Fault>,
+    ) {
+        let (result, error) = match answer {
+            Ok(result) => (Some(result), None),
+            Err(error) => (None, Some(error)),
+        };
+        self.tell(node, &Down::Result { id, result, error });
+    }
+}
+
+fn answer(
+    worker: WorkerId,
+    terminal: &Terminal,
+    said: Option<&RawValue>,
+) -> Result<Box<RawValue>, Fault> {
+    let said = match terminal {
+        Terminal::Failed(error) => {
+            return Err(Fault {
+                name: "Failed".to_owned(),
+                message: error.clone(),
+            });
+        }
+        Terminal::Result => Said {
+            worker,
+            outcome: said,
+            turn_done: None,
+        },
+        Terminal::TurnDone => Said {
+            worker,
+            outcome: None,
+            turn_done: said,
+        },
+    };
+    to_raw_value(&said).map_err(|error| Fault {
+        name: "Failed".to_owned(),
+        message: format!("the answer cannot be written: {error}"),
+    })
+}
+
+fn unsettled(row: &Row) -> String {
+    let outcome = row.outcome.map_or("unknown", Outcome::as_str);
+    let how = match row.exit {
+        Some(Exit::Code(code)) => format!(", exit code {code}"),
+        Some(Exit::Signal(signal)) => format!(", signal {signal}"),
+        None => String::new(),
+    };
+    let label = row.kind.label();
+    format!(
+        "worker {} ({label}) ended without a result: {outcome}{how}",
+        row.id
+    )
 }

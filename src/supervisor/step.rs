@@ -40,6 +40,8 @@ pub enum Event {
     Left,
     /// Nothing of the worker is left.
     Emptied,
+    /// The question could not be put.
+    Deaf,
     /// Time has passed.
     Tick,
 }
@@ -128,6 +130,7 @@ impl Machine {
             }
             Event::Left => self.left(now),
             Event::Emptied => self.emptied(),
+            Event::Deaf => self.deaf(now),
             Event::Tick => self.tick(now),
         }
     }
@@ -182,6 +185,20 @@ impl Machine {
         }
         self.finished = true;
         vec![Effect::Finish]
+    }
+
+    fn deaf(&mut self, now: Mono) -> Vec<Effect> {
+        let leader_runs = self.leader_runs();
+        self.plan.channel = false;
+        match &mut self.ladder {
+            Some(ladder) => acts(ladder.unheard(&self.plan, now, leader_runs)),
+            None => Vec::new(),
+        }
+    }
+
+    /// It has no channel any more. A question that was put already keeps its grace.
+    pub fn channel_ended(&mut self) {
+        self.plan.channel = false;
     }
 
     fn tick(&mut self, now: Mono) -> Vec<Effect> {
@@ -412,6 +429,7 @@ mod tests {
             (0..40u64).prop_map(|s| Event::Extended { until: at(s) }),
             Just(Event::Left),
             Just(Event::Emptied),
+            Just(Event::Deaf),
             Just(Event::Tick),
         ]
     }

@@ -16,6 +16,7 @@ use crate::gc::facts::{Decision, KeepReason};
 use crate::gc::report::{Report, ReportRow};
 use crate::gc::worktree::{ProbeOptions, Prober};
 use crate::gc::{Look, Process, RowFacts, SweepInput, SweepOutcome, Verdict, sweep};
+use crate::registry::Finished;
 use crate::registry::store::ClockMark;
 use crate::registry::writer::Job;
 use crate::sys::process::Liveness;
@@ -425,7 +426,7 @@ impl Supervisor {
             row.status = Status::Exited;
             row.how_known = Some(how);
         });
-        if finished.is_ok() {
+        if let Ok(Finished::Now(_)) = finished {
             self.settle(id, Vec::new());
             if let Some(row) = self.registry.get(id) {
                 super::journal::found_dead(row, how);

@@ -40,6 +40,9 @@ impl Supervisor {
             Command::Kill(by, worker, whom, signal, reply) => {
                 answer(reply, self.kill_verb(&by, &worker, whom, signal));
             }
+            Command::Send(by, worker, frame, reply) => {
+                answer(reply, self.send_verb(&by, &worker, &frame));
+            }
             Command::Freeze(by, worker, frozen, reply) => {
                 answer(reply, self.freeze(&by, &worker, frozen));
             }
@@ -235,7 +238,7 @@ impl Supervisor {
             .collect()
     }
 
-    fn cancel(
+    pub(super) fn cancel(
         &mut self,
         by: &Caller,
         worker: &str,
@@ -326,6 +329,10 @@ impl Supervisor {
             Ok(id) => id,
             Err(refused) => return answer(reply, Err(refused)),
         };
+        // One that was on its way when the others were sent back; it would hold up the reload.
+        if self.is_reloading() {
+            return answer(reply, Err(Refused::Reloading));
+        }
         if let Some(node) = self.children.node_of(id)
             && let Some(child) = self.children.get_mut(node)
         {
@@ -417,6 +424,33 @@ impl Supervisor {
                 "the kernel does not let us signal it (EPERM)".to_owned(),
             )),
             Err(error) => Err(Refused::Io(format!("cannot signal worker {id}: {error}"))),
+        }
+    }
+
+    /// One frame from outside to a worker.
+    fn send_verb(&mut self, by: &Caller, worker: &str, frame: &str) -> Result<(), Refused> {
+        let (id, node) = self.running(by, worker)?;
+        let bytes = crate::control::frame::passed_on(frame).map_err(Refused::InvalidArgs)?;
+        let max = self.set.config.limits.max_frame.0;
+        if bytes.len() as u64 > max {
+            return Err(Refused::InvalidArgs(format!(
+                "the frame is longer than {max} bytes (limits.max_frame)"
+            )));
+        }
+        let sent = self.tell_bytes(node, bytes);
+        match (sent, self.children.get(node)) {
+            (true, _) => Ok(()),
+            (false, child) => Err(Refused::WrongState {
+                id,
+                status: self
+                    .registry
+                    .get(id)
+                    .map_or(Status::Exited, |row| row.status),
+                why: match child.and_then(|child| child.lost.as_deref()) {
+                    Some(why) => format!("its control channel was lost: {why}"),
+                    None => "it has no control channel; start it with control=frames".to_owned(),
+                },
+            }),
         }
     }
 

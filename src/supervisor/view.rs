@@ -29,11 +29,12 @@ impl Supervisor {
             status: row.status,
             health: child.map(|c| self.health(c, row, now)),
             liveness: child.map(|c| liveness(&c.life, now)),
-            status_text: String::new(),
+            status_text: child.map_or(String::new(), |c| c.says.to_string()),
             owner: row.owner,
             pid: row.process.filter(|_| child.is_some()).map(|p| p.pid.get()),
             parent: row.parent,
             depth: row.depth,
+            msg_depth: row.msg_depth,
             trace_id: row.trace_id.clone(),
             argv: row
                 .argv
@@ -67,6 +68,14 @@ impl Supervisor {
             note: row.note.clone(),
             cancelled: row.cancelled.clone(),
             settled: row.settled,
+            channel: child.and_then(|c| match (&c.channel, &c.lost) {
+                (Some(_), _) => Some("open".to_owned()),
+                (None, Some(why)) => Some(format!("lost: {why}")),
+                (None, None) => None,
+            }),
+            frames_skipped: child
+                .and_then(|c| c.channel.as_ref())
+                .map_or(0, |c| c.skipped),
             held: row.held,
             attended: child.is_some_and(|c| c.attended > 0),
             adopted: row.adopted,

@@ -13,7 +13,7 @@ use rustix::fs::Timespec;
 
 use super::cvt;
 pub use super::procfs::{
-    Standing, Stat, command_line, environ_value, own_children, scan, standing, stat,
+    Standing, Stat, command_line, environ_value, groups_of, own_children, scan, standing, stat,
 };
 use crate::worker::{BootId, HowKnown, Pid, ProcessId};
 

@@ -184,6 +184,14 @@ pub fn scan() -> io::Result<Vec<Stat>> {
     Ok(all)
 }
 
+/// Supplementary groups of a process (proc_pid_status(5)).
+pub fn groups_of(pid: Pid) -> io::Result<Vec<u32>> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Groups:"));
+    let numbers = line.unwrap_or_default().split_ascii_whitespace();
+    Ok(numbers.filter_map(|n| n.parse().ok()).collect())
+}
+
 /// The value of one variable in the environment a process was started with. `None` if it is
 /// not there or not readable by us.
 pub fn environ_value(pid: Pid, name: &str) -> Option<Vec<u8>> {
@@ -262,6 +270,40 @@ mod tests {
             assert_eq!((stat.cpu_ticks, stat.nice, stat.threads), (42, -5, 3));
             assert_eq!(stat.start_ticks, 987_654);
         }
+    }
+
+    #[test]
+    fn whose_a_process_is_and_of_what_sort() {
+        let pid = Pid::new(7).unwrap();
+        let text = |more: &str| {
+            format!("Name:\tUid: 9\nTgid:\t7\nPid:\t7\n{more}Uid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\n")
+        };
+        for (more, kernel) in [
+            ("PPid:\t1\nKthread:\t0\n", false),
+            ("PPid:\t2\nKthread:\t1\n", true),
+            ("PPid:\t2\n", true),
+            ("PPid:\t2\nVmSize:\t10 kB\n", false),
+            ("PPid:\t1\n", false),
+        ] {
+            let found = parse_standing(pid, &text(more)).unwrap();
+            assert_eq!((found.uids, found.gid, found.leader), ([1, 2, 3], 6, 7));
+            assert_eq!(found.kernel, kernel, "{more:?}");
+        }
+        assert_eq!(parse_standing(pid, "Uid:\t1\n"), None);
+    }
+
+    #[test]
+    fn the_standing_and_the_command_line_of_a_child_are_read() {
+        let mut sleep = std::process::Command::new("sleep");
+        let mut child = sleep.arg("1000").spawn().unwrap();
+        let pid = Pid::new(child.id().into()).unwrap();
+        let found = standing(pid).unwrap();
+        assert_eq!(found.uids[1], rustix::process::geteuid().as_raw());
+        assert_eq!((found.leader, found.kernel), (pid.get(), false));
+        assert_eq!(command_line(pid, 1 << 20).unwrap(), ["sleep", "1000"]);
+        assert_eq!(command_line(pid, 7).unwrap(), ["sleep", "1"]);
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

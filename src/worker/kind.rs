@@ -20,6 +20,19 @@ words! {
     }
 }
 
+impl KindType {
+    /// The names of its fields.
+    pub fn fields(self) -> &'static [&'static str] {
+        match self {
+            KindType::RootTurn => &["ctx", "event", "reservation", "msg_depth"],
+            KindType::StepTurn => &["run", "step", "reservation"],
+            KindType::Think => &["purpose", "ctx", "reply_to", "extra", "reservation"],
+            KindType::Subagent => &["handle"],
+            KindType::Command => &[],
+        }
+    }
+}
+
 /// Whom a think answers: the node and the number of its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplyTo {

@@ -96,6 +96,8 @@ pub struct Row {
     pub parent: Option<WorkerId>,
     /// 0 for a worker asked for from outside.
     pub depth: u32,
+    /// Message hops behind it: one more than its parent's.
+    pub msg_depth: u32,
     /// Row made.
     pub created: Timestamp,
     /// Program executed.
@@ -189,6 +191,7 @@ impl Row {
             worktree_mount: None,
             parent: None,
             depth: 0,
+            msg_depth: 0,
             created,
             started: None,
             exited: None,

@@ -2,6 +2,8 @@
 //! supervisor and an authority that answers by uid. Callers are threads with other ids, so this
 //! runs as root only.
 
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -15,16 +17,18 @@ use musterd::dbus::{Authority, Limits, Server};
 use musterd::registry::Registry;
 use musterd::registry::store::Store;
 use musterd::registry::writer::Writer;
+use musterd::supervisor::adopt::Adoption;
 use musterd::supervisor::handle::{
     CancelOptions, DrainOptions, ListFilter, ReapOptions, Right, Stdio, Whom,
 };
 use musterd::supervisor::reload::Again;
+use musterd::supervisor::report::Facts;
 use musterd::supervisor::signals::Signals;
 use musterd::supervisor::{Parts, Settings, Supervisor};
 use musterd::sys::fdslots::Slots;
 use musterd::sys::privilege::Privileges;
 use musterd::sys::spawn::{forker, main_thread};
-use musterd::worker::{Outcome, Owner, Row, Spec, Status, Timestamp, WorkerId};
+use musterd::worker::{Outcome, Owner, Row, Spec, Status, Timestamp, WorkerId, WorktreeChoice};
 
 use crate::bus::Bus;
 use crate::fake::FakeLog;
@@ -273,8 +277,10 @@ const FOREIGN: &[(&str, [Cell; 5])] = &[
     ("Cancel", [Yes, Yes, No, No, Yes]),
     ("Wait", [Yes, Yes, No, No, Yes]),
     ("Kill", [Yes, Yes, No, No, Yes]),
+    ("Send", [Yes, Yes, No, No, Yes]),
     ("Freeze", [Yes, Yes, No, No, Yes]),
     ("Thaw", [Yes, Yes, No, No, Yes]),
+    ("Attend", [Yes, Yes, No, No, Yes]),
     ("Hold", [Yes, Yes, No, No, Yes]),
     ("Reap it", [Yes, Yes, No, No, Yes]),
     ("Forget", [Yes, Yes, No, No, Yes]),
@@ -285,6 +291,9 @@ const FOREIGN: &[(&str, [Cell; 5])] = &[
 const SERVICE: &[(&str, [Cell; 5])] = &[
     ("Spawn", [Yes, Yes, Yes, No, Yes]),
     ("Spawn as another", [Yes, No, No, No, No]),
+    ("Adopt", [Yes, Yes, Yes, No, Yes]),
+    ("Adopt another's", [Yes, No, No, No, No]),
+    ("Report", [Yes, Yes, Yes, Yes, Yes]),
     ("Drain", [Yes, Yes, No, No, Yes]),
     ("Resume", [Yes, Yes, No, No, Yes]),
     ("LogLevel", [Yes, Yes, No, No, Yes]),
@@ -304,8 +313,10 @@ async fn on_row(client: &Client, method: &str, id: &str) -> Cell {
         "Cancel" => done(client.cancel(id, "why", CancelOptions::default()).await),
         "Wait" => done(client.wait(id).await),
         "Kill" => done(client.kill(id, Whom::All, 15).await),
+        "Send" => done(client.send(id, "{\"type\":\"pause\"}").await),
         "Freeze" => done(client.freeze(id, true).await),
         "Thaw" => done(client.freeze(id, false).await),
+        "Attend" => done(client.attend(id).await),
         "Hold" => done(client.hold(id, false).await),
         "Reap it" => done(client.reap(&dry).await),
         "Forget" => done(client.forget(id, true).await),
@@ -314,7 +325,7 @@ async fn on_row(client: &Client, method: &str, id: &str) -> Cell {
     }
 }
 
-async fn on_service(client: &Client, method: &str, uid: u32) -> Cell {
+async fn on_service(client: &Client, method: &str, uid: u32, sleepers: &Sleepers) -> Cell {
     let mut spec = Spec {
         argv: vec!["/nonexistent/program".into()],
         cwd: "/".into(),
@@ -325,6 +336,18 @@ async fn on_service(client: &Client, method: &str, uid: u32) -> Cell {
         "Spawn as another" => {
             spec.uid = Some(if uid == BOB { ALICE } else { BOB });
             done(client.spawn(&spec, Stdio::default()).await)
+        }
+        "Adopt" => done(sleepers.adopt(client, uid).await),
+        "Adopt another's" => done(sleepers.adopt(client, BOB).await),
+        // From outside of every worker it fails for everybody, and not for want of a right.
+        "Report" => {
+            let facts = Facts {
+                progress: true,
+                ..Facts::default()
+            };
+            let answer = client.report(&facts).await;
+            assert_eq!(answer.clone().unwrap_err().code(), Some(Code::NoSuchWorker));
+            done(answer)
         }
         "Drain" => {
             let options = DrainOptions {
@@ -340,6 +363,44 @@ async fn on_service(client: &Client, method: &str, uid: u32) -> Cell {
     }
 }
 
+/// A process of each uid, to be adopted.
+struct Sleepers(HashMap<u32, (std::process::Child, OwnedFd)>);
+
+impl Sleepers {
+    fn start() -> Arc<Self> {
+        use std::os::unix::process::CommandExt;
+        let start = |uid| {
+            let mut sleep = std::process::Command::new("sleep");
+            let child = sleep.arg("1000").uid(uid).gid(uid).spawn().unwrap();
+            let pid = rustix::process::Pid::from_child(&child);
+            let flags = rustix::process::PidfdFlags::empty();
+            let pidfd = rustix::process::pidfd_open(pid, flags).unwrap();
+            (uid, (child, pidfd))
+        };
+        let mut all: HashMap<_, _> = CALLERS.into_iter().map(start).collect();
+        all.extend([start(BOB)]);
+        Arc::new(Self(all))
+    }
+
+    async fn adopt(&self, client: &Client, uid: u32) -> Result<(), CallError> {
+        let how = Adoption {
+            worktree: WorktreeChoice::None,
+            ..Adoption::default()
+        };
+        client.adopt(self.0[&uid].1.as_fd(), &how).await.map(drop)
+    }
+}
+
+impl Drop for Sleepers {
+    fn drop(&mut self) {
+        for (child, _) in self.0.values_mut() {
+            // The supervisor under test is of this process and may have waited for it.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
 /// Brings the row back if a cell took it away, or takes it away for one that brings it back.
 async fn prepare(root: &Client, method: &str, id: &str) {
     let there = root.get_worker(id).await.is_ok();
@@ -352,6 +413,7 @@ async fn prepare(root: &Client, method: &str, id: &str) {
 
 async fn every_cell(way: Way) {
     let root = way.client().await;
+    let sleepers = Sleepers::start();
     let mut wrong = Vec::new();
     for (place, caller) in CALLERS.into_iter().enumerate() {
         for (method, expected) in FOREIGN {
@@ -369,9 +431,9 @@ async fn every_cell(way: Way) {
             }
         }
         for (method, expected) in SERVICE {
-            let (to, method) = (way.clone(), *method);
+            let (to, method, sleepers) = (way.clone(), *method, sleepers.clone());
             let found = as_user(caller, move || async move {
-                on_service(&to.client().await, method, caller).await
+                on_service(&to.client().await, method, caller, &sleepers).await
             })
             .await;
             if found != expected[place] {

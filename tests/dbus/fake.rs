@@ -77,6 +77,7 @@ pub fn view(id: WorkerId) -> WorkerView {
         pid: None,
         parent: None,
         depth: 2,
+        msg_depth: 3,
         trace_id: "trace".into(),
         argv: vec!["agent".into(), "--x".into()],
         cwd: "/home/x".into(),
@@ -101,6 +102,8 @@ pub fn view(id: WorkerId) -> WorkerView {
         note: Some("noted".into()),
         cancelled: None,
         settled: true,
+        channel: None,
+        frames_skipped: 0,
         held: true,
         attended: false,
         adopted: false,
@@ -322,6 +325,9 @@ fn answer(seen: &mut Seen, command: Command) {
         Command::Kill(by, worker, whom, signal, to) => {
             let note = format!("kill {worker} {whom:?} {signal}");
             reply!(by, to, note, named(&worker).map(|_| ()))
+        }
+        Command::Send(by, worker, frame, to) => {
+            reply!(by, to, format!("send {worker} {frame}"), Ok(()))
         }
         Command::Freeze(by, worker, frozen, to) => {
             reply!(by, to, format!("freeze {worker} {frozen}"), Ok(()))

@@ -6,11 +6,13 @@ use musterd::dbus::client::{CallError, Client};
 use musterd::dbus::contract::{Interface, MANAGER_INTERFACE, WORKER_INTERFACE};
 use musterd::dbus::errors::Code;
 use musterd::dbus::{MANAGER, OBJECT, WORKER};
+use musterd::supervisor::adopt::Adoption;
 use musterd::supervisor::handle::{
     CancelOptions, DrainOptions, ListFilter, ReapOptions, Right, Whom,
 };
 use musterd::supervisor::refused::Refused;
-use musterd::worker::Status;
+use musterd::supervisor::report::Facts;
+use musterd::worker::{Kind, Status, WorktreeChoice};
 use zbus::Variant;
 
 use crate::fake::{Fake, roll, until};
@@ -100,6 +102,7 @@ async fn an_unknown_option_is_named_by_every_method_that_takes_options() {
         failure(&c, OBJECT, MANAGER, "Cancel", &(A, "why", o())).await,
         failure(&c, OBJECT, MANAGER, "Wait", &(A, o())).await,
         failure(&c, OBJECT, MANAGER, "Kill", &(A, "all", 9_i32, o())).await,
+        failure(&c, OBJECT, MANAGER, "Send", &(A, "{}", o())).await,
         failure(&c, OBJECT, MANAGER, "Freeze", &(A, o())).await,
         failure(&c, OBJECT, MANAGER, "Thaw", &(A, o())).await,
         failure(&c, OBJECT, MANAGER, "Reap", &(o(),)).await,
@@ -110,6 +113,7 @@ async fn an_unknown_option_is_named_by_every_method_that_takes_options() {
         failure(&c, OBJECT, MANAGER, "Resume", &(o(),)).await,
         failure(&c, A_PATH, WORKER, "Cancel", &("why", o())).await,
         failure(&c, A_PATH, WORKER, "Kill", &("all", 9_i32, o())).await,
+        failure(&c, A_PATH, WORKER, "Send", &("{}", o())).await,
     ];
     for (name, text) in bad {
         assert_eq!(name, Code::InvalidArgs.name());
@@ -141,28 +145,74 @@ async fn bad_values_are_refused_before_anything_is_asked() {
 }
 
 #[tokio::test]
-async fn methods_of_the_contract_that_wait_for_their_time_say_so() {
+async fn a_method_of_the_contract_that_waits_for_its_time_says_so() {
     let fake = Fake::start();
     let c = fake.client().await;
-    let none = HashMap::<&str, Variant<'_>>::new;
-    let null = std::fs::File::open("/dev/null").unwrap();
-    let answers = [
-        failure(
-            &c,
-            OBJECT,
-            MANAGER,
-            "Adopt",
-            &(zbus::Fd::from(&null), none()),
-        )
-        .await,
-        failure(&c, OBJECT, MANAGER, "Send", &(A, "{}", none())).await,
-        failure(&c, OBJECT, MANAGER, "Attend", &(A, none())).await,
-        failure(&c, OBJECT, MANAGER, "GetMetrics", &()).await,
-        failure(&c, A_PATH, WORKER, "Send", &("{}", none())).await,
-    ];
-    for (name, text) in answers {
-        assert_eq!(name, Code::NotSupported.name(), "{text}");
+    let (name, text) = failure(&c, OBJECT, MANAGER, "GetMetrics", &()).await;
+    assert_eq!(name, Code::NotSupported.name(), "{text}");
+}
+
+#[tokio::test]
+async fn a_report_is_the_callers_own_workers_and_bad_ones_are_refused_here() {
+    let fake = Fake::start();
+    let c = fake.client().await;
+    let facts = Facts {
+        input: 7,
+        status: Some("busy".into()),
+        ..Facts::default()
+    };
+    c.report(&facts).await.unwrap();
+    let asked = fake.asked();
+    assert_eq!(
+        asked,
+        ["inside".to_owned(), format!("report {A} {facts:?}")]
+    );
+    let mut both = HashMap::from([("turn-done", Variant::from(true))]);
+    both.insert("failed", Variant::from("why"));
+    let none = HashMap::<&str, Variant<'_>>::new();
+    for facts in [
+        both,
+        none,
+        HashMap::from([("tokens", Variant::from(1_u64))]),
+    ] {
+        let (name, text) = failure(&c, OBJECT, MANAGER, "Report", &(facts,)).await;
+        assert_eq!(name, Code::InvalidArgs.name(), "{text}");
     }
+    assert_eq!(fake.asked().len(), 2);
+    fake.seen.lock().unwrap().refuse = Some(Refused::NotInside);
+    let error = c.report(&facts).await.unwrap_err();
+    assert_eq!(error.code(), Some(Code::NoSuchWorker));
+}
+
+#[tokio::test]
+async fn descriptors_come_in_by_adopt_and_go_out_by_attend() {
+    use std::os::fd::AsFd;
+    let fake = Fake::start();
+    let c = fake.client().await;
+    let how = Adoption {
+        name: "n".into(),
+        kind: Kind::Subagent { handle: "h".into() },
+        worktree: WorktreeChoice::Path("/w".into()),
+    };
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let adopted = c.adopt(null.as_fd(), &how).await.unwrap();
+    assert_eq!((adopted.id.as_str(), adopted.durable), (A, true));
+    let fd = c.attend(A).await.unwrap();
+    rustix::io::fcntl_getfd(&fd).unwrap();
+    assert_eq!(
+        fake.asked(),
+        [format!("adopt {how:?}"), format!("attend {A}")]
+    );
+    let relative = HashMap::from([("worktree", Variant::from("here"))]);
+    let (name, _) = failure(
+        &c,
+        OBJECT,
+        MANAGER,
+        "Adopt",
+        &(zbus::Fd::from(&null), relative),
+    )
+    .await;
+    assert_eq!(name, Code::InvalidArgs.name());
 }
 
 #[tokio::test]
@@ -195,6 +245,7 @@ async fn each_method_asks_the_supervisor_and_converts_its_answer() {
         (1, "waited")
     );
     c.kill(A, Whom::Group, 15).await.unwrap();
+    c.send(A, "{\"type\":\"pause\"}").await.unwrap();
     c.freeze(A, true).await.unwrap();
     c.freeze(A, false).await.unwrap();
     c.hold(A, true).await.unwrap();

@@ -246,7 +246,7 @@ async fn a_refusal_comes_back_as_its_code_and_words() {
         (
             Refused::SpawnRate {
                 id: crate::fake::id("0000000a"),
-                wait: std::time::Duration::from_millis(400),
+                wait: Duration::from_millis(400),
             },
             Code::SpawnRate,
         ),

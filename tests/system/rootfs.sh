@@ -44,6 +44,6 @@ echo "making $suite in $dir (once)"
 mmdebstrap --quiet --mode=root --variant=minbase --include="$packages" \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/musterd/*' \
-    --aptopt='APT::Install-Recommends "false"' \
+    --dpkgopt=force-unsafe-io --aptopt='APT::Install-Recommends "false"' \
     "$suite" "$dir" "$list"
 echo "$key" >"$dir.key"

@@ -1,6 +1,6 @@
 //! `adopt`: a process that somebody else started, by a pidfd that is opened here.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -13,13 +13,8 @@ use crate::client::output::Output;
 use crate::client::output::text::escape;
 use crate::supervisor::adopt::Adoption;
 
-/// Runs the verb.
-pub async fn run(daemon: &Daemon, args: &AdoptArgs, out: &mut Output) -> Result<Code, Failure> {
-    if daemon.is_remote() {
-        return Err(Failure::usage(
-            "adopt hands a descriptor over, which no other machine can take",
-        ));
-    }
+/// The process, held by its pidfd, and what it is to be called; before a daemon is looked for.
+pub fn prepare(args: &AdoptArgs) -> Result<(OwnedFd, Adoption), Failure> {
     let here = |path: &Path| {
         std::path::absolute(path)
             .map_err(|e| Failure::usage(format!("--worktree {}: {e}", path.display())))
@@ -33,6 +28,22 @@ pub async fn run(daemon: &Daemon, args: &AdoptArgs, out: &mut Output) -> Result<
     let pid = number.ok_or_else(|| Failure::usage(format!("{} is no pid", args.pid)))?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty())
         .map_err(|e| Failure::failed(format!("cannot open process {}: {e}", args.pid)))?;
+    Ok((pidfd, how))
+}
+
+/// Runs the verb.
+pub async fn run(
+    daemon: &Daemon,
+    args: &AdoptArgs,
+    prepared: (OwnedFd, Adoption),
+    out: &mut Output,
+) -> Result<Code, Failure> {
+    if daemon.is_remote() {
+        return Err(Failure::usage(
+            "adopt hands a descriptor over, which no other machine can take",
+        ));
+    }
+    let (pidfd, how) = prepared;
     let adopted = daemon
         .call(async |client| client.adopt(pidfd.as_fd(), &how).await)
         .await

@@ -12,6 +12,7 @@ mod reap;
 mod reload;
 mod report;
 mod run;
+mod send;
 mod service;
 mod show;
 mod status;
@@ -38,6 +39,14 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
         Verb::Run(args) => Some(run::prepare(args)?),
         _ => None,
     };
+    let adoption = match &verb {
+        Verb::Adopt(args) => Some(adopt::prepare(args)?),
+        _ => None,
+    };
+    let frame = match &verb {
+        Verb::Send(args) => send::frame(args)?,
+        _ => String::new(),
+    };
     let daemon = match &verb {
         // Inside a worker its daemon is there; a new one would know nothing of it.
         Verb::Report(_) => Daemon::connect_running(global).await?,
@@ -56,6 +65,7 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
         Verb::Monitor(args) => monitor::run(&daemon, &args, out).await,
         Verb::Cancel(args) => cancel::run(&daemon, &args, out).await,
         Verb::Kill(args) => Ok(kill(&daemon, &args).await),
+        Verb::Send(args) => send::run(&daemon, &args, &frame).await,
         Verb::Freeze(args) => Ok(freeze(&daemon, &args, true).await),
         Verb::Thaw(args) => Ok(freeze(&daemon, &args, false).await),
         Verb::Wait(args) => wait::run(&daemon, &args, out).await,
@@ -68,7 +78,10 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
             Ok(each(&daemon, &args.workers, forget).await)
         }
         Verb::Restore(args) => Ok(restore(&daemon, &args, out).await),
-        Verb::Adopt(args) => adopt::run(&daemon, &args, out).await,
+        Verb::Adopt(args) => match adoption {
+            Some(adoption) => adopt::run(&daemon, &args, adoption, out).await,
+            None => Ok(Code::FAILED),
+        },
         Verb::Report(args) => tell::run(&daemon, args).await,
         Verb::Tree(args) => tree::run(&daemon, &args, out).await,
         Verb::Drain(args) => service::drain(&daemon, &args, out).await,

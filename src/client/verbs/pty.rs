@@ -83,7 +83,7 @@ pub async fn run(
     match shown {
         Shown::Ended(ended) => {
             if out.json.is_some() {
-                wait::print(std::slice::from_ref(&ended), out);
+                wait::print(std::slice::from_ref(&*ended), out);
             } else if !out.quiet {
                 eprintln!("{}", report::ending(&ended.worker));
             }
@@ -98,7 +98,7 @@ pub async fn run(
 
 /// How it came to an end.
 enum Shown {
-    Ended(wait::Ended),
+    Ended(Box<wait::Ended>),
     /// By the keys, or because nobody reads our output any more.
     HungUp,
     Signal(i32),
@@ -109,7 +109,8 @@ fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (master, slave) = crate::sys::pty::pair()?;
     set_modes(&slave, &modes()?)?;
     pass_size(&slave, false)?;
-    let master = rustix::io::fcntl_dupfd_cloexec(&master, MASTER_FROM)?;
+    // Where the limit of descriptors is lower than that, in any order.
+    let master = rustix::io::fcntl_dupfd_cloexec(&master, MASTER_FROM).unwrap_or(master);
     rustix::io::ioctl_fionbio(&master, true)?;
     Ok((master, slave))
 }
@@ -173,7 +174,7 @@ async fn show(
     drop(stop);
     let _ = all_shown.await;
     drop(raw);
-    Ok(Shown::Ended(ended?))
+    Ok(Shown::Ended(Box::new(ended?)))
 }
 
 /// Stops this program as a shell expects it of a job; goes on when it is continued.

@@ -64,7 +64,11 @@ pub fn prepare(args: &RunArgs) -> Result<Box<Spec>, Failure> {
             ..Timeouts::default()
         },
         control: args.control.unwrap_or(Control::None),
-        payload: payload(args.payload.as_deref())?,
+        payload: args
+            .payload
+            .as_deref()
+            .map(|text| json_argument("--payload", text))
+            .transpose()?,
         worktree,
         uid: args.uid,
         limits: Limits {
@@ -141,30 +145,29 @@ fn environment(args: &RunArgs) -> Result<Vec<OsString>, Failure> {
     build(base, &args.setenv, caller)
 }
 
-/// `--payload`: the JSON itself, `@FILE`, or `-` for standard input.
-fn payload(text: Option<&OsStr>) -> Result<Option<String>, Failure> {
-    let Some(text) = text else { return Ok(None) };
+/// JSON for `option`: itself, `@FILE`, or `-` for standard input.
+pub fn json_argument(option: &str, text: &OsStr) -> Result<String, Failure> {
     let bytes = text.as_bytes();
     let read = |what: String, from: &mut dyn Read| {
         let mut text = String::new();
         from.take(PAYLOAD_MAX)
             .read_to_string(&mut text)
-            .map_err(|e| Failure::usage(format!("--payload: cannot read {what}: {e}")))?;
-        Ok(Some(text))
+            .map_err(|e| Failure::usage(format!("{option}: cannot read {what}: {e}")))?;
+        Ok(text)
     };
     if bytes == b"-" {
         read("standard input".to_owned(), &mut std::io::stdin().lock())
     } else if let Some(path) = bytes.strip_prefix(b"@") {
         let path = Path::new(OsStr::from_bytes(path));
         let mut file = std::fs::File::open(path).map_err(|e| {
-            Failure::usage(format!("--payload: cannot open {}: {e}", path.display()))
+            Failure::usage(format!("{option}: cannot open {}: {e}", path.display()))
         })?;
         read(path.display().to_string(), &mut file)
     } else {
         let text = text
             .to_str()
-            .ok_or_else(|| Failure::usage("--payload: is not UTF-8"))?;
-        Ok(Some(text.to_owned()))
+            .ok_or_else(|| Failure::usage(format!("{option}: is not UTF-8")))?;
+        Ok(text.to_owned())
     }
 }
 

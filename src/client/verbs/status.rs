@@ -123,6 +123,16 @@ fn details(worker: &Worker, now: i64, out: &mut Output) {
     if let Some(deadline) = worker.deadline.filter(|_| !worker.is_terminal()) {
         field(out, "Deadline", &relative(deadline, now));
     }
+    if let Some(channel) = &worker.channel {
+        let skipped = match worker.frames_skipped {
+            0 => String::new(),
+            n => format!(", {n} frames or fields were not understood"),
+        };
+        field(out, "Channel", &format!("{}{skipped}", escape(channel)));
+    }
+    if worker.settled && !worker.is_terminal() {
+        field(out, "Settled", "yes");
+    }
     if worker.tokens.input + worker.tokens.output > 0 {
         let tokens = worker.tokens;
         field(
@@ -170,10 +180,14 @@ fn details(worker: &Worker, now: i64, out: &mut Output) {
         );
         field(out, "Outside", &what);
     }
-    let flags: Vec<&str> = [(worker.held, "held"), (worker.adopted, "adopted")]
-        .into_iter()
-        .filter_map(|(is, word)| is.then_some(word))
-        .collect();
+    let flags: Vec<&str> = [
+        (worker.held, "held"),
+        (worker.attended, "attended"),
+        (worker.adopted, "adopted"),
+    ]
+    .into_iter()
+    .filter_map(|(is, word)| is.then_some(word))
+    .collect();
     if !flags.is_empty() {
         field(out, "Flags", &flags.join(", "));
     }

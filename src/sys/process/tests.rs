@@ -32,6 +32,34 @@ fn a_process_is_alive_only_with_its_own_ticks_and_boot() {
 }
 
 #[test]
+fn a_signal_with_the_group_reaches_the_group_that_a_process_leads_and_no_other() {
+    let leader = start(image(&["sh", "-c", "sleep 1000 & exec sleep 1001"]));
+    let group = leader.process.id().pid.get();
+    let members = || {
+        let all = scan().unwrap().into_iter();
+        all.filter(|s| s.pgrp == group && !s.has_ended()).count()
+    };
+    until("both run", || members() == 2);
+    let follower = scan().unwrap().into_iter();
+    let follower = follower
+        .filter(|s| s.pgrp == group)
+        .find(|s| s.pid != leader.process.id().pid);
+    let follower = ProcessRef::of_pid(follower.unwrap().pid).unwrap();
+    assert_eq!(
+        follower.signal_with_group(libc::SIGTERM).unwrap(),
+        Delivery::Sent
+    );
+    until("the follower ends", || members() == 1);
+    assert!(!leader.process.has_exited(), "the follower leads no group");
+    assert_eq!(
+        leader.process.signal_with_group(libc::SIGTERM).unwrap(),
+        Delivery::Sent
+    );
+    until("the group ends", || members() == 0);
+    kill(&leader);
+}
+
+#[test]
 fn a_zombie_is_gone_but_its_pid_and_its_end_stay_until_it_is_reaped() {
     let started = start(image(&["sh", "-c", "exit 9"]));
     assert!(exits_within(

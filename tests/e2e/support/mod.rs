@@ -1,5 +1,6 @@
 //! What every test needs: waiting with a bound, running programs with a bound, reading rows.
 
+pub mod control;
 pub mod git;
 pub mod means;
 pub mod proc;

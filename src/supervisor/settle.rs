@@ -1,0 +1,186 @@
+//! Has a worker said how its work came out, and what follows when it ends? PURE (specification
+//! section 5).
+//!
+//! Everything here rests on the row, so it is answered the same after the worker has left the
+//! table, after a reload and after a crash.
+
+#![forbid(unsafe_code)]
+
+use crate::worker::{Control, Kind, Row};
+
+/// What a row says about settling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Account {
+    /// A terminal frame was folded in.
+    pub settled: bool,
+    /// The end is written; the first one stays.
+    pub ended: bool,
+}
+
+/// What is to be done about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Write the row as settled. Nothing else of it changes.
+    Save,
+    /// Tell whoever asked what was said.
+    Answer,
+    /// It ended without a word: tell whoever asked that no answer comes.
+    Fail,
+    /// Tell the world of the end, with the reservation that goes free by it.
+    Release,
+}
+
+impl Account {
+    /// Of a row.
+    pub fn of(row: &Row) -> Self {
+        Self {
+            settled: row.settled,
+            ended: row.status.is_terminal() && row.outcome.is_some(),
+        }
+    }
+
+    /// A terminal frame, or a report that means the same. The first one counts.
+    pub fn terminal(&mut self) -> Vec<Effect> {
+        if self.settled || self.ended {
+            return Vec::new();
+        }
+        self.settled = true;
+        vec![Effect::Save, Effect::Answer]
+    }
+
+    /// Its end for good, however it came: witnessed, found, or a start that failed.
+    pub fn end(&mut self) -> Vec<Effect> {
+        if self.ended {
+            return Vec::new();
+        }
+        self.ended = true;
+        if self.settled {
+            vec![Effect::Release]
+        } else {
+            vec![Effect::Fail, Effect::Release]
+        }
+    }
+}
+
+/// Is its end without a terminal frame a failure? A plain program says how it went by its exit.
+pub fn owes(kind: &Kind, control: Control) -> bool {
+    *kind != Kind::Command || control == Control::Frames
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What can happen to one worker and the row it has on disk.
+    #[derive(Debug, Clone, Copy)]
+    enum Event {
+        Terminal,
+        Written,
+        End,
+        Reload,
+        Crash,
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        prop_oneof![
+            3 => Just(Event::Terminal),
+            3 => Just(Event::Written),
+            2 => Just(Event::End),
+            1 => Just(Event::Reload),
+            1 => Just(Event::Crash),
+        ]
+    }
+
+    #[derive(Debug, Default)]
+    struct World {
+        memory: Account,
+        disk: Account,
+        answers: u32,
+        failures: u32,
+        releases: u32,
+        said: bool,
+    }
+
+    impl World {
+        fn carry_out(&mut self, effects: Vec<Effect>) {
+            for effect in effects {
+                match effect {
+                    Effect::Save => {}
+                    Effect::Answer => self.answers += 1,
+                    Effect::Fail => self.failures += 1,
+                    Effect::Release => self.releases += 1,
+                }
+            }
+        }
+
+        fn happen(&mut self, event: Event) {
+            match event {
+                Event::Terminal => {
+                    self.said |= !self.memory.ended;
+                    let effects = self.memory.terminal();
+                    self.carry_out(effects);
+                }
+                Event::Written => self.disk = self.memory,
+                Event::End => {
+                    let effects = self.memory.end();
+                    self.carry_out(effects);
+                    // The end is told once it is on disk.
+                    self.disk = self.memory;
+                }
+                // The rows are on disk when the next image begins.
+                Event::Reload => self.disk = self.memory,
+                // The next daemon finds the row as it is on disk, and the worker gone.
+                Event::Crash => {
+                    self.memory = self.disk;
+                    let effects = self.memory.end();
+                    self.carry_out(effects);
+                    self.disk = self.memory;
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_reservation_is_released_once_and_every_failure_told_once(
+            events in proptest::collection::vec(event(), 0..40),
+        ) {
+            let mut world = World::default();
+            for event in events.iter().copied().chain([Event::End]) {
+                let before = world.memory;
+                world.happen(event);
+                // Only a crash takes back what no file has.
+                let crashed = matches!(event, Event::Crash);
+                prop_assert!(!before.settled || world.memory.settled || crashed);
+                prop_assert!(!before.ended || world.memory.ended);
+            }
+            prop_assert_eq!(world.releases, 1);
+            prop_assert!(world.failures <= 1 && world.answers <= 1);
+            prop_assert_eq!(world.failures == 0, world.disk.settled);
+            let crash = events.iter().any(|e| matches!(e, Event::Crash));
+            if !crash {
+                prop_assert_eq!(world.disk.settled, world.said);
+                prop_assert_eq!(world.answers + world.failures, 1);
+            }
+        }
+    }
+
+    #[test]
+    fn a_failed_frame_and_the_exit_after_it_fail_the_unit_once() {
+        let mut account = Account::default();
+        assert_eq!(account.terminal(), [Effect::Save, Effect::Answer]);
+        assert_eq!(account.end(), [Effect::Release]);
+        assert_eq!((account.terminal(), account.end()), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_plain_program_owes_no_word() {
+        let think = Kind::Subagent { handle: "h".into() };
+        assert!(!owes(&Kind::Command, Control::None));
+        assert!(!owes(&Kind::Command, Control::Notify));
+        assert!(owes(&Kind::Command, Control::Frames));
+        assert!(owes(&think, Control::None));
+    }
+}
