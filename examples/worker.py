@@ -81,12 +81,12 @@ class Channel:
                 self.answered.notify_all()
         # A type that is not known here is from a newer musterd: skipped.
 
-    def request(self, name, **args):
+    def request(self, what, /, **args):
         """Asks musterd for something and waits for the answer."""
         with self.answered:
             self.requests += 1
             number = self.requests
-        self.send("request", id=number, name=name, args=args)
+        self.send("request", id=number, name=what, args=args)
         with self.answered:
             self.answered.wait_for(lambda: number in self.answers)
             answer = self.answers.pop(number)
