@@ -10,7 +10,7 @@ use musterd::supervisor::handle::Stdio;
 use musterd::worker::{Control, Environment, Kind, Spec, Timeouts};
 use serde_json::Value;
 
-use crate::support::control::{fixture, python};
+use crate::support::control::{fixture, interpreter, python};
 use crate::support::{Containment, World, code, text};
 
 const WORKERS: usize = 200;
@@ -97,7 +97,7 @@ fn at(took: &[Duration], percent: usize) -> Duration {
 
 /// Starts one by a call of its own: a program for each would take longer than all the rest.
 async fn start(client: &Client, world: &World, way: Way, go: &str) -> String {
-    let python = ["python3", "-S", &fixture("speak.py"), &way.script(go)].map(OsString::from);
+    let python = [interpreter(), "-S", &fixture("speak.py"), &way.script(go)].map(OsString::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let pairs = [
         ("PATH", path.as_os_str()),
