@@ -253,5 +253,6 @@ fn a_reload_keeps_the_connection_to_the_bus_and_the_name_on_it() {
     world.ctl(&["cancel", &id]).ok();
     world.stop_daemon();
     assert!(daemon.wait().unwrap().success());
+    drop(bus);
     world.end();
 }
