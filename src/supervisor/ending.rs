@@ -11,7 +11,9 @@ use super::timers::Key;
 use super::{Inner, Supervisor};
 use crate::sys::cgroup::{Leaf, Removed};
 use crate::sys::{clock, wait};
-use crate::worker::{Cancellation, HowKnown, NodeId, Now, Outcome, Pid, Rung, Status, WorkerId};
+use crate::worker::{
+    Cancellation, Exit, HowKnown, NodeId, Now, Outcome, Pid, Rung, Status, WorkerId,
+};
 
 /// A leaf that is busy for an instant after its last process has ended is tried again so often.
 const LEAF_TRIES: u32 = 200;
@@ -32,6 +34,10 @@ impl Supervisor {
         match wait::peek(std::os::fd::AsFd::as_fd(&child.process)) {
             Ok(Some(exit)) => {
                 self.children.leader_seen(node);
+                if child.tty && child.attended == 0 && exit == Exit::Signal(libc::SIGHUP) {
+                    // Its client has gone before it could say that it was there.
+                    self.on_event(node, Event::Signalled(libc::SIGHUP));
+                }
                 if self.drain_channel(node, Some(exit), clock::now()) {
                     self.on_event(node, Event::LeaderExited(exit));
                 }

@@ -103,6 +103,7 @@ fn a_think_is_answered_once_whatever_becomes_of_it() {
     let world = World::new();
     let out = world.path().join("told");
     let speak_py = fixture("speak.py");
+    let python = crate::support::control::interpreter();
     // What the thinks do; the asker collects the answers by number.
     let thinks = [
         "send(type='result', outcome={'x': 1}); leave(0)",
@@ -114,7 +115,7 @@ fn a_think_is_answered_once_whatever_becomes_of_it() {
     let asker = format!(
         "me = spawned(); env = {{'PATH': os.environ['PATH'], 'E2E_WORLD': os.environ['E2E_WORLD']}}\n\
          for n, script in enumerate({thinks:?}):\n\
-         \x20   ask(n, 'spawn', argv=['python3', '{speak_py}', 'spawned(); ' + script], control='frames', env=env, \
+         \x20   ask(n, 'spawn', argv=['{python}', '{speak_py}', 'spawned(); ' + script], control='frames', env=env, \
          kind='think', **{{'kind-fields': {{'purpose': 'p', 'reply_to': {{'node': me['node'], 'request': 100 + n}}}}}})\n\
          answers = [frame for frame in got if frame['type'] == 'result']\n\
          while len(answers) < {count}:\n\

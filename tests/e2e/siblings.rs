@@ -243,6 +243,7 @@ fn neither_depth_nor_message_hops_nor_the_rate_can_be_passed() {
     let limits = "[limits]\nmax_depth = 1\nmax_message_depth = 7\nspawn_burst = 4\n";
     let world = World::with(Containment::Auto, limits);
     let fixture = crate::support::control::fixture("speak.py");
+    let python = crate::support::control::interpreter();
     let out = file(&world, "told");
     // The sibling is at the greatest depth and asks for one more.
     let inner = format!(
@@ -250,7 +251,7 @@ fn neither_depth_nor_message_hops_nor_the_rate_can_be_passed() {
         out = out.display()
     );
     let outer = format!(
-        "spawned(); ask(1, 'spawn', argv=['python3', '{fixture}', {inner:?}], control='frames', \
+        "spawned(); ask(1, 'spawn', argv=['{python}', '{fixture}', {inner:?}], control='frames', \
          env={{'PATH': os.environ['PATH'], 'E2E_WORLD': os.environ['E2E_WORLD']}}); wait()"
     );
     let top = speak(&world, &[], &outer);

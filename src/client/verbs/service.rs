@@ -11,6 +11,7 @@ use crate::client::link::{Daemon, failure};
 use crate::client::output::Output;
 use crate::client::output::text::escape;
 use crate::dbus::client::CallError;
+use crate::dbus::errors;
 use crate::supervisor::handle::{DrainOptions, ListFilter};
 use crate::worker::Status;
 
@@ -33,7 +34,11 @@ pub async fn drain(daemon: &Daemon, args: &DrainArgs, out: &mut Output) -> Resul
             match remaining(daemon).await {
                 Ok(0) => break,
                 Ok(_) => tokio::time::sleep(LOOK).await,
+                // It ends with the last worker: gone, or at it.
                 Err(CallError::Unreachable(_)) if args.exit => break,
+                Err(error) if args.exit && error.code() == Some(errors::Code::ShuttingDown) => {
+                    break;
+                }
                 Err(error) => return Err(failure(error, Asking::Action)),
             }
         }
