@@ -16,7 +16,7 @@ use crate::support::{Containment, World, code, text};
 const WORKERS: usize = 200;
 /// Frames of each that floods.
 const FLOOD: u64 = 3_000;
-const CALLS: usize = 400;
+const CALLS: usize = 200;
 /// The whole of it takes a while where little else can run.
 const PATIENCE: Duration = Duration::from_secs(240);
 
@@ -33,8 +33,7 @@ impl Way {
     /// All begin when the fifo is opened.
     fn script(self, go: &str) -> String {
         let what = match self {
-            // Deaf to everything but SIGKILL.
-            Way::Hang => "signal.signal(signal.SIGTERM, signal.SIG_IGN); wait()".to_owned(),
+            Way::Hang => "wait()".to_owned(),
             Way::Flood => format!(
                 "one = encode(type='usage', input_tokens=1, output_tokens=2) * 100\n\
                  for n in range({FLOOD} // 100): raw(one)\n\
@@ -44,7 +43,12 @@ impl Way {
                 "raw(encode(type='usage', input_tokens=5) + encode(type='turn_done')[:-1]); leave(9)".to_owned()
             }
         };
-        format!("spawned()\nopen('{go}').close()\n{what}")
+        // Deaf to everything but SIGKILL, from the start: others may take long to begin.
+        let first = match self {
+            Way::Hang => "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
+            Way::Flood | Way::DieInMidFrame => "spawned()",
+        };
+        format!("{first}\nopen('{go}').close()\n{what}")
     }
 
     fn check(self, row: &Value) {
@@ -104,7 +108,7 @@ async fn start(client: &Client, world: &World, way: Way, go: &str) -> String {
         ("E2E_WORLD", world.path().as_os_str()),
     ];
     let quiet = match way {
-        Way::Hang => Duration::from_secs(20),
+        Way::Hang => Duration::from_secs(30),
         Way::Flood | Way::DieInMidFrame => PATIENCE,
     };
     let spec = Spec {
