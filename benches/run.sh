@@ -20,7 +20,7 @@ for tool in systemd-nspawn mmdebstrap nsenter setsid dpkg-buildpackage; do
 done
 
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
-cargo build --locked --release --quiet --bins --example bench --example floor --example echo
+cargo build --locked --release --quiet --example bench --example floor --example echo
 programs=$target/release/examples
 work=$target/bench
 rm -rf "$work"
@@ -65,6 +65,7 @@ END
 
 on_host() {
     echo "musterd on this machine, not in a container, because $host"
+    cargo build --locked --release --quiet --bin musterd
     local mount
     mount=$(awk '$0 ~ / - cgroup2 / { print $5; exit }' /proc/self/mountinfo)
     cgroup=$mount/musterd-bench-$$

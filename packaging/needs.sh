@@ -7,10 +7,10 @@ declare -A packages=(
     [build]="cc:gcc"
     [run]="git:git"
     [deb]="dpkg-buildpackage:dpkg-dev dh:debhelper"
-    [system-test]="systemd-nspawn:systemd-container mmdebstrap:mmdebstrap nsenter:util-linux python3:python3-minimal"
+    [system-test]="systemd-nspawn:systemd-container mmdebstrap:mmdebstrap nsenter:util-linux python3:python3"
     [bench]="systemd-nspawn:systemd-container mmdebstrap:mmdebstrap nsenter:util-linux git:git"
     [vm-test]="qemu-system-x86_64:qemu-system-x86 mmdebstrap:mmdebstrap mkfs.ext4:e2fsprogs"
-    [test]="git:git strace:strace setpriv:util-linux dbus-daemon:dbus-daemon busctl:systemd"
+    [test]="git:git python3:python3 strace:strace setpriv:util-linux dbus-daemon:dbus-daemon busctl:systemd"
 )
 
 missing=()

@@ -24,7 +24,10 @@ pub fn pss(pid: u64) -> Result<f64> {
 fn run_time(pid: u64) -> Result<(f64, f64)> {
     let (mut times, mut nanos) = (0.0, 0.0);
     for task in std::fs::read_dir(format!("/proc/{pid}/task"))? {
-        let text = std::fs::read_to_string(task?.path().join("schedstat"))?;
+        // A thread may have ended since.
+        let Ok(text) = std::fs::read_to_string(task?.path().join("schedstat")) else {
+            continue;
+        };
         let mut numbers = text.split_ascii_whitespace().map(str::parse::<f64>);
         nanos += numbers.next().ok_or("schedstat is empty")??;
         times += numbers.nth(1).ok_or("schedstat is short")??;

@@ -12,7 +12,7 @@ programs=$target/$([ "$profile" = dev ] && echo debug || echo "$profile")
 tree=$target/deb/tree
 rm -rf "$tree"
 mkdir -p "$tree/bin"
-cp -a packaging config docs README.md CHANGELOG.md SECURITY.md LICENSE "$tree/"
+cp -a packaging config docs examples README.md CHANGELOG.md SECURITY.md LICENSE "$tree/"
 cp -a packaging/deb "$tree/debian"
 cp "$programs/musterd" "$programs/musterctl" "$tree/bin/"
 rm -f "$target"/deb/*.deb

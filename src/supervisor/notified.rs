@@ -14,7 +14,7 @@ use crate::worker::{Mono, NodeId, Now};
 /// Messages of one worker in one pass of the loop.
 const PER_PASS: usize = 16;
 /// Who had more than that to say is heard again after this.
-const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE: Duration = Duration::from_millis(50);
 /// Messages taken before an exit is handled: what was sent before it counts. The kernel's
 /// queue is shorter (`net.unix.max_dgram_qlen`).
 const LAST_WORDS: usize = 4096;

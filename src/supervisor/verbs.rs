@@ -355,6 +355,10 @@ impl Supervisor {
             Ok(id) => id,
             Err(refused) => return answer(reply, Err(refused)),
         };
+        // One that was on its way when the others were sent back; it would hold up the reload.
+        if self.is_reloading() {
+            return answer(reply, Err(Refused::Reloading));
+        }
         if let Some(node) = self.children.node_of(id)
             && let Some(child) = self.children.get_mut(node)
         {

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use musterd::dbus::{Limits, MANAGER, OBJECT};
@@ -236,17 +237,28 @@ async fn a_peer_hears_no_signal_before_its_first_answer() {
         .build(&())
         .unwrap();
     early.write_all(call.data()).unwrap();
-    fake.server.answered(Duration::from_secs(10)).await;
-    fake.changes.send(Change::New(id("0000000b"))).unwrap();
-    events.next().await.unwrap();
-    early.shutdown(std::net::Shutdown::Write).unwrap();
-    let all = rest(early).await;
-    let end = b"AGREE_UNIX_FD\r\n";
-    let at = all.windows(end.len()).position(|part| part == end).unwrap();
-    let first = &all[at + end.len()..];
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let mut ear = early.try_clone().unwrap();
+    let into = Arc::clone(&heard);
+    let listening = std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(n @ 1..) = ear.read(&mut buffer) {
+            into.lock().unwrap().extend_from_slice(&buffer[..n]);
+        }
+    });
+    let messages = || {
+        let all = heard.lock().unwrap();
+        let end = b"AGREE_UNIX_FD\r\n";
+        let at = all.windows(end.len()).position(|part| part == end);
+        at.map_or(Vec::new(), |at| all[at + end.len()..].to_vec())
+    };
+    until(|| messages().len() > 1).await;
     // The type is in the second byte: a method return, not a signal.
-    assert_eq!(first[1], 2);
-    assert!(String::from_utf8_lossy(first).contains("WorkerNew"));
+    assert_eq!(messages()[1], 2);
+    fake.changes.send(Change::New(id("0000000b"))).unwrap();
+    until(|| String::from_utf8_lossy(&messages()).contains("WorkerNew")).await;
+    early.shutdown(std::net::Shutdown::Both).unwrap();
+    listening.join().unwrap();
 }
 
 #[tokio::test]

@@ -186,8 +186,9 @@ impl Bus {
         let config = world.path().join("bus.conf");
         let text = format!(
             "<busconfig><type>session</type><listen>{address}</listen><auth>EXTERNAL</auth>\
-             <policy context=\"default\"><allow user=\"*\"/><allow send_destination=\"*\"/>\
-             <allow own=\"*\"/></policy></busconfig>"
+             <policy context=\"default\"><allow user=\"*\"/><allow own=\"*\"/>\
+             <allow send_destination=\"*\" eavesdrop=\"true\"/><allow eavesdrop=\"true\"/></policy>\
+             </busconfig>"
         );
         fs::write(&config, text).unwrap();
         let mut daemon = Command::new("dbus-daemon")
@@ -236,8 +237,8 @@ fn a_reload_keeps_the_connection_to_the_bus_and_the_name_on_it() {
         .spawn()
         .unwrap();
     wait_until("the name is taken", || {
-        bus.busctl(&world, &["list", "--acquired"])
-            .contains("org.muster1")
+        let names = bus.busctl(&world, &["list", "--acquired"]);
+        names.contains("org.muster1")
     });
     let before = bus.owner(&world);
     let id = world.run(&[], &["sleep", "1000"]);

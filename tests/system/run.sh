@@ -69,7 +69,8 @@ ran=0 failed=0
 furnish() {
     mkdir -p "$root/root/fixtures"
     cp -r "$here/fixtures/." "$root/root/fixtures/"
-    cp "$here/fixtures/canaries.sh" "$root/usr/local/share/"
+    # What workers run lies where their users may read.
+    cp "$here/fixtures/canaries.sh" "$here/fixtures/frames.py" "$root/usr/local/share/"
 }
 
 # `scenario "sentence" function`: runs it in a shell of its own that ends at the first error.
