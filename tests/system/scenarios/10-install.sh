@@ -15,7 +15,7 @@ install_it() {
     inside journalctl -b --no-pager -u dbus.service | grep 'Unknown username "musterd"' &&
         echo "note: the bus complained at unpack"
     call GetMetrics >/dev/null 2>&1 || call ListWorkers 'a{sv}' 0
-    is_active musterd.service
+    until_true 10 is_active musterd.service
 }
 scenario "the package installs, and the first call on the bus wakes the service" install_it
 

@@ -22,7 +22,8 @@ user_instance() {
     local run="env XDG_RUNTIME_DIR=/run/user/1000 musterctl"
     local id
     id=$(as anna $run run --quiet -- sleep 1000)
-    [ "$(user_ctl anna show -P ActiveState musterd.service)" = active ]
+    is_up() { [ "$(user_ctl anna show -P ActiveState musterd.service)" = active ]; }
+    until_true 10 is_up
     local pid
     pid=$(as anna $run show "$id" --json=short | field pid)
     inside cat "/proc/$pid/cgroup" | grep -q "user@1000.service/.*musterd.service/workers/w-$id\$"

@@ -3,7 +3,7 @@
 socket_wakes() {
     fresh
     as anna musterctl --socket /run/musterd.sock list >/dev/null
-    is_active musterd.service
+    until_true 10 is_active musterd.service
     same "running" "$(property musterd.socket SubState)" "socket"
 }
 scenario "the first call on the socket wakes a sleeping service" socket_wakes
@@ -11,7 +11,7 @@ scenario "the first call on the socket wakes a sleeping service" socket_wakes
 bus_wakes() {
     fresh
     call ListWorkers 'a{sv}' 0 >/dev/null
-    is_active musterd.service
+    until_true 10 is_active musterd.service
 }
 scenario "the first call on the bus wakes a sleeping service" bus_wakes
 
@@ -20,7 +20,7 @@ timer_wakes() {
     inside systemctl list-timers --no-legend | grep -q 'musterd-gc.timer *musterd-gc.service'
     inside systemctl start musterd-gc.service
     same success "$(property musterd-gc.service Result)" "sweep"
-    is_active musterd.service
+    until_true 10 is_active musterd.service
 }
 scenario "the timer's service wakes a sleeping service and sweeps as a plain client" timer_wakes
 
@@ -101,6 +101,6 @@ restarted() {
     is_inactive musterd.service
     # The socket's file is still there and wakes it.
     as anna musterctl --socket /run/musterd.sock list >/dev/null
-    is_active musterd.service
+    until_true 10 is_active musterd.service
 }
 scenario "restart ends the workers in order, and the socket outlives a stop" restarted
