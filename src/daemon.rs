@@ -92,6 +92,9 @@ fn try_run(options: &Options, guardian: Option<DaemonSide>) -> Result<(), Fault>
     let before = options.resume_fd.map(again::read).transpose()?;
     match try_serve(options, guardian, slots, ready, passed, before.clone()) {
         Ok(End::Over) => Ok(()),
+        Ok(End::Abandoned(left)) => Err(Fault::Other(format!(
+            "{left} workers did not end in time and were killed"
+        ))),
         Ok(End::Again(next)) => Err(again::execute_next(*next)),
         Err(fault) => {
             if let (Some(number), Some(before)) = (options.resume_fd, &before) {
@@ -105,6 +108,8 @@ fn try_run(options: &Options, guardian: Option<DaemonSide>) -> Result<(), Fault>
 /// How a life of this image ends.
 enum End {
     Over,
+    /// So many workers were killed, since they did not end in time.
+    Abandoned(u32),
     Again(Box<again::Next>),
 }
 

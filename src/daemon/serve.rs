@@ -115,7 +115,7 @@ async fn run_service(
         server.answered(LAST_ANSWERS).await;
         accepting.abort();
         leave(made.as_deref(), writer).await;
-        return over(&stopped);
+        return Ok(over(&stopped));
     };
     accepting.abort();
     leave(None, writer).await;
@@ -174,12 +174,10 @@ fn io(what: &'static str) -> impl Fn(std::io::Error) -> Fault {
     move |e| Fault::Other(format!("cannot {what}: {e}"))
 }
 
-fn over(stopped: &Stopped) -> Result<End, Fault> {
+fn over(stopped: &Stopped) -> End {
     match stopped {
-        Stopped::Abandoned(left) => Err(Fault::Other(format!(
-            "{left} workers did not end in time and were killed"
-        ))),
-        Stopped::Drained | Stopped::Idle | Stopped::Reload(_) => Ok(End::Over),
+        Stopped::Abandoned(left) => End::Abandoned(*left),
+        Stopped::Drained | Stopped::Idle | Stopped::Reload(_) => End::Over,
     }
 }
 

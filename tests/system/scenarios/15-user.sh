@@ -18,12 +18,15 @@ user_instance() {
     inside systemctl stop musterd.socket musterd.service
     linger anna
     user_ctl anna start musterd.socket
+    # Other scenarios count her processes.
+    trap 'user_ctl anna stop musterd.socket musterd.service' EXIT
     same 600 "$(inside stat -c %a /run/user/1000/musterd.sock)" "socket"
     local run="env XDG_RUNTIME_DIR=/run/user/1000 musterctl"
     local id
     id=$(as anna $run run --quiet -- sleep 1000)
-    is_up() { [ "$(user_ctl anna show -P ActiveState musterd.service)" = active ]; }
-    until_true 10 is_up
+    # The socket serves a moment before the start is over.
+    user_active() { [ "$(user_ctl anna show -P ActiveState musterd.service)" = active ]; }
+    until_true 10 user_active
     local pid
     pid=$(as anna $run show "$id" --json=short | field pid)
     inside cat "/proc/$pid/cgroup" | grep -q "user@1000.service/.*musterd.service/workers/w-$id\$"

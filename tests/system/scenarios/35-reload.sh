@@ -182,6 +182,7 @@ hundred() {
     inside python3 /root/fixtures/reloads.py "$count" "$((count / 8))" >"$root/root/reloads.out"
     echo "note: $((SECONDS - began)) s for $count reloads;"
     same "$main" "$(property musterd.service MainPID)" "pid"
+    same "" "$(grep '^reload ' "$root/root/reloads.out")" "failed reloads"
     same $((count + 1)) "$(generation)" "generation"
     same 0 "$(property musterd.service NRestarts)" "restarts"
     inside musterctl --socket /run/musterd.sock list -a --json=short >"$root/root/roll.json"
@@ -193,6 +194,9 @@ hundred() {
     same 40 "$(printf '%s\n' "$pids" | wc -l)" "live workers"
     same "$main" "$(inside ps -o ppid= -p "$(printf '%s' "$pids" | tr '\n' ,)" | tr -d ' ' | sort -u)" "parents"
     same 40 "$(printf '%s\n' "$pids" | sort -u | wc -l)" "different pids"
+    # Theirs is a kill_grace beyond what any stop waits for.
+    sed -n 's/^ladder //p' "$root/root/reloads.out" | xargs -d '\n' \
+        nsenter -t "$leader" -a -- musterctl --socket /run/musterd.sock cancel --now >/dev/null
     inside systemctl stop musterd.service
     same success "$(property musterd.service Result)" "result"
 }
