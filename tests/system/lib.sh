@@ -39,6 +39,7 @@ same() {
 }
 
 property() { inside systemctl show -P "$2" "$1"; }
+# Waited for after a call on the socket, which is served before the unit is ready.
 is_active() { [ "$(property "$1" ActiveState)" = active ]; }
 is_inactive() { [ "$(property "$1" ActiveState)" = inactive ]; }
 
