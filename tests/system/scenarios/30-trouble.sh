@@ -10,7 +10,7 @@ stop_in_time() {
     inside systemctl stop musterd.service
     [ $((SECONDS - began)) -lt 30 ] || fail "it took $((SECONDS - began)) s"
     same success "$(property musterd.service Result)" "result"
-    same 0 "$(inside pgrep -c -u anna sleep || true)" "left processes"
+    same 0 "$(inside pgrep -c -r D,R,S,T,t -u anna sleep || true)" "left processes"
     for n in 0 24 49; do
         same exited "$(row "${ids[$n]}" status)" "status"
         same cancelled "$(row "${ids[$n]}" outcome)" "outcome"
@@ -89,7 +89,7 @@ crashes() {
     until_true 30 changed
     until_true 30 is_active musterd.service
     lost_worker "$id" "$worker"
-    same 0 "$(inside pgrep -c -u anna sleep || true)" "left processes"
+    same 0 "$(inside pgrep -c -r D,R,S,T,t -u anna sleep || true)" "left processes"
 }
 scenario "SIGKILL of the daemon leaves no process of a foreign worker, and rows say so" crashes
 
