@@ -208,8 +208,8 @@ fn after_the_death_of_the_daemon_a_policy_is_told_why_it_is_not_followed() {
     let living = world.run(&["--restart=on-failure"], &[&nap, "nap", world.mark()]);
     let waiting = world.run(&["--restart=always"], &["sh", "-c", "exit 4"]);
     row_when(&world, &waiting, "waits", restarting);
-    crate::support::wait_until("that is on disk", || {
-        std::fs::read_to_string(world.row_file(&waiting))
+    wait_until("that is on disk", || {
+        fs::read_to_string(world.row_file(&waiting))
             .is_ok_and(|text| text.contains("status = \"restarting\""))
     });
     world.kill_daemon_and_guardian();

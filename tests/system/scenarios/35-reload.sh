@@ -154,6 +154,7 @@ for line in open(said):
         bad.append(line.strip())
     elif what == "refused":
         refused += 1
+        print(line.strip()[:2000])
     elif what == "calls":
         calls[rest[0]] = calls.get(rest[0], 0) + int(rest[1])
     elif what == "exit":
