@@ -51,6 +51,9 @@ const LOOK: Duration = Duration::from_millis(1);
 /// So many looks in a row must find nothing.
 const CALM_LOOKS: u32 = 4;
 
+/// A peer that has not taken what was sent to it for so long does not go over a reload.
+const DEAF: Duration = Duration::from_secs(5);
+
 /// Bus name.
 pub const BUS_NAME: &str = "org.muster1";
 /// The manager's object.
@@ -190,8 +193,13 @@ impl Server {
         self.hub.set_quiet(true);
         // Several looks in a row: a message that was read is a call a moment later.
         let mut calm = 0;
+        let patience = tokio::time::Instant::now() + DEAF;
         while calm < CALM_LOOKS {
             tokio::time::sleep(LOOK).await;
+            // Nobody may hold up a reload by not reading.
+            if tokio::time::Instant::now() >= patience {
+                self.hub.cut_deaf();
+            }
             // A bus that cannot be kept gets its name back first.
             let kept = self.bus_link().as_ref().is_some_and(BusLink::is_kept);
             let named = self.named.load(Ordering::SeqCst) && !kept;

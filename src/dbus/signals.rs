@@ -2,11 +2,12 @@
 //! one worker's properties within 50 ms are told once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -103,6 +104,17 @@ impl Hub {
         })
     }
 
+    /// Ends the connections of peers that do not take what is sent to them.
+    pub fn cut_deaf(&self) {
+        for listener in self.lock().all.values() {
+            if let Link::Peer { stream, .. } = &*listener.link
+                && !is_writable(stream.as_fd())
+            {
+                listener.link.cut();
+            }
+        }
+    }
+
     /// How many of them are peers.
     pub fn peer_count(&self) -> usize {
         let listeners = self.lock();
@@ -180,6 +192,14 @@ impl Hub {
     }
 }
 
+fn is_writable(socket: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(socket, PollFlags::OUT)];
+    !matches!(
+        rustix::event::poll(&mut fds, Some(&Timespec::default())),
+        Ok(0)
+    )
+}
+
 impl Listener {
     fn full(&mut self) {
         self.dropped += 1;
@@ -209,6 +229,9 @@ async fn pump(
     while waiting.recv_many(&mut batch, BATCH).await > 0 {
         if let Err(error) = connection.send_all(&batch).await {
             tracing::debug!(%error, "a listener has gone");
+            // Nothing is sent any more. While a reload falls silent nobody reads that it has
+            // gone, and what is left would be waited for.
+            open.store(0, Ordering::Relaxed);
             return;
         }
         open.fetch_sub(batch.len(), Ordering::Relaxed);

@@ -2,7 +2,8 @@
 //! that cannot take over is refused and the old one serves on.
 
 use std::fs;
-use std::io::BufRead;
+use std::io::{BufRead, ErrorKind, Write};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -259,5 +260,36 @@ fn a_reload_keeps_the_connection_to_the_bus_and_the_name_on_it() {
     world.stop_daemon();
     assert!(daemon.wait().unwrap().success());
     drop(bus);
+    world.end();
+}
+
+#[test]
+fn a_client_that_does_not_read_holds_up_no_reload() {
+    let world = World::without_cgroup("");
+    let id = world.run(&[], &["sleep", "1000"]);
+    let mut deaf = UnixStream::connect(world.runtime().join("sock")).unwrap();
+    deaf.write_all(b"\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n")
+        .unwrap();
+    deaf.set_nonblocking(true).unwrap();
+    // Until neither answers nor further calls fit anywhere.
+    let mut refused = 0;
+    while refused < 20 {
+        let call = zbus::Message::method_call("/org/muster1", "Status")
+            .interface("org.muster1.Manager")
+            .build(&("",))
+            .unwrap();
+        match deaf.write(call.data()) {
+            Ok(sent) => assert_eq!(sent, call.data().len(), "a part of a message was sent"),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                refused += 1;
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    world.ctl(&["reload"]).ok();
+    assert_eq!(world.service()["generation"].as_i64(), Some(2));
+    assert_eq!(world.status_of(&id), "live");
+    world.ctl(&["cancel", &id]).ok();
     world.end();
 }
