@@ -11,6 +11,11 @@ packages+=,polkitd,procps,strace,git,sudo,passwd,util-linux,libcap2-bin,lsof
 packages+=,nodejs,gcc,libc6-dev,bubblewrap,python3-minimal,iproute2
 packages=${3:-$packages}
 
+# Suites run side by side, and two runs may want the same one.
+mkdir -p "$(dirname "$dir")"
+exec 9>"$dir.lock"
+flock 9
+
 key=$(printf '%s %s' "$suite" "$packages" | sha256sum | cut -c1-16)
 if [ "$(cat "$dir.key" 2>/dev/null)" = "$key" ] && [ -d "$dir" ]; then
     exit 0
@@ -39,7 +44,6 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 list=$(sources)
 rm -rf "$dir" "$dir.key"
-mkdir -p "$(dirname "$dir")"
 echo "making $suite in $dir (once)"
 mmdebstrap --quiet --mode=root --variant=minbase --include="$packages" \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \

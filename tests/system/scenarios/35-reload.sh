@@ -147,14 +147,11 @@ judge_reloads() { # FILE ROLL MAIN
 import json, sys
 said, roll, main = sys.argv[1:]
 rows = {row["id"]: row for row in json.load(open(roll))}
-bad, exits, frames, refused, calls = [], 0, 0, 0, {}
+bad, exits, frames, calls = [], 0, 0, {}
 for line in open(said):
     what, *rest = line.split()
     if what in ("lost", "reload", "wait"):
         bad.append(line.strip())
-    elif what == "refused":
-        refused += 1
-        print(line.strip()[:2000])
     elif what == "calls":
         calls[rest[0]] = calls.get(rest[0], 0) + int(rest[1])
     elif what == "exit":
@@ -171,7 +168,7 @@ for line in open(said):
     elif rows.get(rest[0], {}).get("status") != {"live": "live", "ladder": "stopping"}[what]:
         bad.append(f"{line.strip()}: {rows.get(rest[0])}")
 print("\n".join(bad[:20]))
-print("note: %d reloads given up, %d exits, %d frames, calls: %s" % (refused, exits, frames, ", ".join(f"{n} by {how}" for how, n in calls.items())))
+print("note: %d exits, %d frames, calls: %s" % (exits, frames, ", ".join(f"{n} by {how}" for how, n in calls.items())))
 sys.exit(bool(bad) or exits < 100 or frames < 1000 or len(calls) < 5 or min(calls.values()) < 20)
 EOF
 }
