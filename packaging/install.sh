@@ -65,6 +65,6 @@ put 644 "$polkitdir" packaging/dbus/org.muster1.policy
 
 put 644 "$libdir/musterd" config/musterd.toml
 put 644 "$docdir" README.md CHANGELOG.md SECURITY.md docs/*.md
-put 644 "$docdir/examples" packaging/systemd/examples/*.conf
+put 644 "$docdir/examples" packaging/systemd/examples/*
 put 755 "$docdir/examples" examples/worker.sh examples/worker.py
 put_as 644 "$docdir/examples/org.muster1.rules" packaging/dbus/org.muster1.rules.example
