@@ -12,6 +12,7 @@ pub mod adopt;
 pub mod again;
 pub mod attend;
 mod begin;
+mod belonging;
 mod channel;
 mod children;
 mod containment;
@@ -83,7 +84,7 @@ use crate::worker::{NodeId, Now, Owner, Timestamp, WorkerId};
 use children::{Children, Ready};
 use counters::Counters;
 use deadlines::Deadlines;
-use handle::{Activity, Change, Doors, Handle, Queued};
+use handle::{Activity, Change, Command, Doors, Handle, Queued};
 use signals::Signals;
 pub use stopping::Stopped;
 use timers::{Key, Timers};
@@ -220,6 +221,8 @@ pub struct Supervisor {
     activity: Arc<Activity>,
     timers: Timers,
     starting: HashMap<WorkerId, Starting>,
+    /// Commands of processes whose worker is still being started.
+    early: Vec<Command>,
     lazy: HashSet<WorkerId>,
     again: again::State,
     pressure: pressure::Cache,
@@ -297,6 +300,7 @@ impl Supervisor {
             activity,
             timers: Timers::default(),
             starting: HashMap::new(),
+            early: Vec::new(),
             lazy: parts.settled.into_iter().collect(),
             again: again::State::default(),
             pressure: pressure::Cache::default(),
