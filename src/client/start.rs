@@ -131,7 +131,10 @@ fn program() -> PathBuf {
     let own_dir = std::env::current_exe()
         .ok()
         .and_then(|exe| Some(exe.parent()?.to_owned()));
-    let near = |dir: PathBuf| [dir.join("musterd"), dir.join("../libexec/musterd")];
+    // Not every distribution has a libexec.
+    let near = |dir: PathBuf| {
+        ["musterd", "../libexec/musterd", "../lib/musterd/musterd"].map(|path| dir.join(path))
+    };
     own_dir
         .map(near)
         .into_iter()
