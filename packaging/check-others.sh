@@ -11,12 +11,13 @@ mkdir -p "${CARGO_TARGET_DIR:-target}"
 work=$(mktemp -d "$(realpath "${CARGO_TARGET_DIR:-target}")/others.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 ran=0
+has() { command -v "$1" >/dev/null; }
 
 # The archive that both start from.
 tar --exclude=./target --exclude=./.git --transform "s|^\.|musterd-$version|" \
     -czf "$work/musterd-$version.tar.gz" .
 
-if command -v rpmbuild >/dev/null; then
+if has rpmbuild; then
     mkdir -p "$work/rpm/SOURCES"
     cp "$work/musterd-$version.tar.gz" "$work/rpm/SOURCES/"
     macros=(--load packaging/rpm/macros.debian --define "_topdir $work/rpm" --define "built $built")
@@ -29,13 +30,13 @@ if command -v rpmbuild >/dev/null; then
     }
     package=$(find "$work/rpm/RPMS" -name '*.rpm')
     echo "rpm: $(basename "$package"), $(rpm -qlp "$package" 2>/dev/null | wc -l) files"
-    if command -v rpmlint >/dev/null; then
+    if has rpmlint; then
         rpmlint --config packaging/rpm/rpmlint.toml packaging/rpm/musterd.spec "$package"
     fi
     ran=$((ran + 1))
 fi
 
-if command -v makepkg pacman bsdtar >/dev/null; then
+if has makepkg && has pacman && has bsdtar; then
     bash -n packaging/arch/PKGBUILD
     mkdir -p "$work/arch/programs"
     cp packaging/arch/PKGBUILD "$work/musterd-$version.tar.gz" "$work/arch/"
