@@ -26,3 +26,10 @@ pub mod registry;
 pub mod supervisor;
 pub mod sys;
 pub mod worker;
+
+/// The release of these programs: `MUSTERD_RELEASE` as it was when they were compiled, which a
+/// distribution sets to its own version, else the version of the crate.
+pub const RELEASE: &str = match option_env!("MUSTERD_RELEASE") {
+    Some(release) => release,
+    None => env!("CARGO_PKG_VERSION"),
+};

@@ -25,7 +25,7 @@ n. With several workers the highest code is returned.";
 
 /// Calls the roll of the agent workers: starts, watches, ends and collects them.
 #[derive(Debug, Parser)]
-#[command(name = "musterctl", version, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(name = "musterctl", version = crate::RELEASE, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Cli {
     /// Options that every verb takes.
     #[command(flatten)]

@@ -23,6 +23,13 @@ use output::Output;
 
 /// The whole program; its arguments are the process's own.
 pub fn main() -> ExitCode {
+    // For shells alone, so no verb of the command line.
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|verb| verb == "__candidates")
+    {
+        return candidates();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         // Help and version go to stdout with 0, everything else to stderr with 2.
@@ -43,6 +50,20 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// What a shell may complete a WORKER to.
+fn candidates() -> ExitCode {
+    let global = args::Global::default();
+    let mut out = Output::new(&global);
+    let told = on_runtime(async {
+        verbs::candidates::run(&global, &mut out).await;
+        Ok(Code::DONE)
+    });
+    match (told, out.send()) {
+        (Ok(code), Ok(())) => code.into(),
+        _ => Code::FAILED.into(),
+    }
+}
+
 /// Says a failure on stderr.
 fn complain(failure: &Failure) {
     if !failure.message.is_empty() {
@@ -57,12 +78,16 @@ fn run(cli: Cli, out: &mut Output) -> Result<Code, Failure> {
         Some(Verb::CheckConfig(args)) => return verbs::check_config::run(&global, &args, out),
         _ => {}
     }
+    on_runtime(verbs::run(&global, verb, out))
+}
+
+fn on_runtime(work: impl Future<Output = Result<Code, Failure>>) -> Result<Code, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| Failure::failed(format!("cannot start: {e}")))?;
     let local = tokio::task::LocalSet::new();
-    let code = local.block_on(&runtime, verbs::run(&global, verb, out));
+    let code = local.block_on(&runtime, work);
     // A worker's blocked stdin or a dying connection must not hold up the end.
     runtime.shutdown_background();
     code

@@ -122,16 +122,23 @@ fn wait_ready(read: &OwnedFd) -> bool {
     }
 }
 
-/// `MUSTERD_BIN`, the one beside this program, `/usr/libexec/musterd`, or what PATH finds.
+/// `MUSTERD_BIN`, the one beside this program, that of the same prefix, `/usr/libexec/musterd`, or
+/// what PATH finds.
 fn program() -> PathBuf {
     if let Some(path) = std::env::var_os("MUSTERD_BIN").filter(|p| !p.is_empty()) {
         return path.into();
     }
-    let beside = std::env::current_exe()
+    let own_dir = std::env::current_exe()
         .ok()
-        .and_then(|exe| Some(exe.parent()?.join("musterd")));
-    beside
+        .and_then(|exe| Some(exe.parent()?.to_owned()));
+    // Not every distribution has a libexec.
+    let near = |dir: PathBuf| {
+        ["musterd", "../libexec/musterd", "../lib/musterd/musterd"].map(|path| dir.join(path))
+    };
+    own_dir
+        .map(near)
         .into_iter()
+        .flatten()
         .chain([PathBuf::from("/usr/libexec/musterd")])
         .find(|path| path.is_file())
         .unwrap_or_else(|| "musterd".into())

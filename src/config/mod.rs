@@ -23,6 +23,8 @@ pub struct Key {
     pub name: &'static str,
     /// One line of why.
     pub why: &'static str,
+    /// What may stand there, and its unit.
+    pub shape: &'static str,
 }
 
 /// What every section can do; made by the table below.
@@ -62,7 +64,11 @@ macro_rules! sections {
 
             impl Section for $Type {
                 const KEYS: &'static [Key] = &[
-                    $( Key { name: stringify!($key), why: $why }, )*
+                    $( Key {
+                        name: stringify!($key),
+                        why: $why,
+                        shape: <$ty as Value>::SHAPE,
+                    }, )*
                 ];
 
                 fn set(

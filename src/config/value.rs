@@ -13,6 +13,8 @@ use crate::worker::LeftoversPolicy;
 
 /// A type a key may have. Errors end a sentence that begins with the key.
 pub(super) trait Value: Sized {
+    /// What may stand in the file, and its unit, for the manual page.
+    const SHAPE: &'static str;
     /// From TOML.
     fn read(value: &DeValue<'_>) -> Result<Self, String>;
     /// As TOML.
@@ -63,6 +65,8 @@ macro_rules! choice {
         }
 
         impl Value for $name {
+            const SHAPE: &'static str = concat!("one of" $(, " \"", $word, "\"")*);
+
             fn read(value: &DeValue<'_>) -> Result<Self, String> {
                 text(value)?.parse()
             }
@@ -146,6 +150,8 @@ fn integer(value: &DeValue<'_>) -> Result<i128, String> {
 macro_rules! integers {
     ($($ty:ty)*) => {$(
         impl Value for $ty {
+            const SHAPE: &'static str = "a number";
+
             fn read(value: &DeValue<'_>) -> Result<Self, String> {
                 let n = integer(value)?;
                 Self::try_from(n).map_err(|_| {
@@ -162,6 +168,8 @@ macro_rules! integers {
 integers!(u32 i32);
 
 impl Value for bool {
+    const SHAPE: &'static str = "true or false";
+
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
         value
             .as_bool()
@@ -174,6 +182,8 @@ impl Value for bool {
 }
 
 impl Value for LeftoversPolicy {
+    const SHAPE: &'static str = "one of \"kill\" \"wait\"";
+
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
         text(value)?.parse()
     }
@@ -184,6 +194,8 @@ impl Value for LeftoversPolicy {
 }
 
 impl Value for Cgroup {
+    const SHAPE: &'static str = "\"auto\", \"none\" or an absolute path";
+
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
         match text(value)? {
             "auto" => Ok(Self::Auto),
@@ -205,6 +217,8 @@ impl Value for Cgroup {
 }
 
 impl Value for Umask {
+    const SHAPE: &'static str = "octal digits in quotes";
+
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
         let text =
             text(value).map_err(|_| "takes octal digits in quotes, as \"0022\"".to_owned())?;
@@ -222,6 +236,8 @@ impl Value for Umask {
 }
 
 impl Value for Signal {
+    const SHAPE: &'static str = "the name of a signal, or its number";
+
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
         if let Ok(n) = integer(value) {
             return match i32::try_from(n) {
@@ -248,6 +264,8 @@ impl Value for Signal {
 }
 
 impl Value for Duration {
+    const SHAPE: &'static str = "a length of time";
+
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
         if integer(value) == Ok(0) {
             return Ok(Duration::ZERO);
@@ -266,6 +284,8 @@ impl Value for Duration {
 }
 
 impl Value for Size {
+    const SHAPE: &'static str = "a size in bytes";
+
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
         if let Ok(n) = integer(value) {
             return u64::try_from(n)

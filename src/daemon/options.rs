@@ -11,7 +11,7 @@ use crate::log::Target;
 #[derive(Debug, Clone, Parser)]
 #[command(
     name = "musterd",
-    version,
+    version = crate::RELEASE,
     about = "Calls the roll of the agent workers on this machine"
 )]
 pub struct Options {

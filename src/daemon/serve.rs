@@ -164,7 +164,7 @@ fn say_serving(socket: &Path, generation: u64) {
     if generation == 1 {
         service_event!(INFO, id::STARTED, "serving on {}", socket.display());
     } else {
-        let release = env!("CARGO_PKG_VERSION");
+        let release = crate::RELEASE;
         service_event!(
             INFO,
             id::RELOADED,

@@ -324,7 +324,7 @@ impl Supervisor {
             .collect();
         Handover {
             version: VERSION,
-            release: env!("CARGO_PKG_VERSION").to_owned(),
+            release: crate::RELEASE.to_owned(),
             generation: self.set.generation,
             next_node: self.children.next_unused(),
             nodes,

@@ -156,7 +156,7 @@ impl Supervisor {
             )),
         }
         ServiceView {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: crate::RELEASE.to_owned(),
             pid: std::process::id(),
             generation: self.set.generation,
             state: if self.drain.is_some() {

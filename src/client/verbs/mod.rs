@@ -2,6 +2,7 @@
 
 mod adopt;
 mod cancel;
+pub mod candidates;
 pub mod check_config;
 mod journal;
 mod list;
@@ -95,7 +96,7 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
 
 /// The version of this program.
 pub fn version(out: &mut Output) -> Code {
-    let version = env!("CARGO_PKG_VERSION");
+    let version = crate::RELEASE;
     if out.json.is_some() {
         out.json(&serde_json::json!({ "version": version }));
     } else {

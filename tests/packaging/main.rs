@@ -7,6 +7,8 @@
     reason = "a test's name is its documentation, and a panic its verdict"
 )]
 
+mod pages;
+
 use std::path::Path;
 
 use musterd::log::id;
