@@ -20,7 +20,7 @@ for tool in systemd-nspawn mmdebstrap nsenter setsid dpkg-buildpackage; do
 done
 
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
-cargo build --locked --release --quiet --example bench --example floor --example echo
+cargo build --locked --release --quiet --example bench --example floor --example echo --example engine
 programs=$target/release/examples
 work=$target/bench
 rm -rf "$work"
@@ -45,12 +45,15 @@ in_container() {
   </policy>
 </busconfig>
 END
-        cp "$programs/bench" "$programs/floor" "$programs/echo" "$root/root/bench/"
+        cp "$programs/bench" "$programs/floor" "$programs/echo" "$programs/engine" "$root/root/bench/"
         cat >"$root/root/bench/fresh.sh" <<'END'
 systemctl stop musterd.socket musterd.service
 rm -rf /var/lib/musterd
 systemctl reset-failed
-systemctl start musterd.socket musterd.service
+systemctl start musterd.socket musterd.service || {
+    journalctl -n 60 --no-pager -o short-monotonic -u musterd.service -u musterd.socket >&2
+    exit 1
+}
 END
     }
     boot bookworm

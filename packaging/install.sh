@@ -86,7 +86,7 @@ put 644 "$zshcompdir" packaging/completions/_musterctl
 put 644 "$fishcompdir" packaging/completions/musterctl.fish
 
 put 644 "$docdir" README.md CHANGELOG.md SECURITY.md docs/*.md
-put 644 "$docdir/examples" packaging/systemd/examples/*.conf
+put 644 "$docdir/examples" packaging/systemd/examples/*
 put 755 "$docdir/examples" examples/worker.sh examples/worker.py
 put_as 644 "$docdir/examples/org.muster1.rules" packaging/dbus/org.muster1.rules.example
 

@@ -69,7 +69,12 @@ impl Place {
 
     /// A floor that answers with one number.
     pub fn floor(&self, args: &[&str]) -> Result<f64> {
-        let out = Command::new(self.program("floor")?).args(args).output()?;
+        self.number("floor", args)
+    }
+
+    /// The same of another program.
+    pub fn number(&self, program: &str, args: &[&str]) -> Result<f64> {
+        let out = Command::new(self.program(program)?).args(args).output()?;
         if !out.status.success() {
             return Err(String::from_utf8_lossy(&out.stderr).into_owned().into());
         }

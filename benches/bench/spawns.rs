@@ -62,6 +62,26 @@ struct Figures {
     musterd: [Samples; 2],
     systemd: [Samples; 2],
     run: Samples,
+    /// Floor and engine of each shape, by the size of the parent.
+    alone: [[[Samples; 2]; 2]; 2],
+}
+
+const SHAPES: [(&str, &str); 2] = [("one", "one by one"), ("pipe", "pipelined")];
+/// MiB.
+const PARENTS: [&str; 2] = ["10", "64"];
+
+/// The engine without rows, bus and supervisor.
+fn engine(place: &Place, n: usize, f: &mut Figures) -> Result<()> {
+    let (leaves, count) = (place.leaves(), n.to_string());
+    for (by_size, size) in f.alone.iter_mut().zip(PARENTS) {
+        let ballast = format!("ballast={size}");
+        for (pair, (shape, _)) in by_size.iter_mut().zip(SHAPES) {
+            let args = ["spawn", &leaves, &count, shape, &ballast];
+            pair[0].0.push(place.floor(&args)?);
+            pair[1].0.push(place.number("engine", &args[1..])?);
+        }
+    }
+    Ok(())
 }
 
 pub async fn run(place: &Place, report: &mut Report) -> Result<()> {
@@ -77,13 +97,14 @@ pub async fn run(place: &Place, report: &mut Report) -> Result<()> {
     for round in 0..place.rounds {
         let leaves = place.leaves();
         let count = n.to_string();
-        for (i, shape) in ["one", "pipe"].into_iter().enumerate() {
+        for (i, (shape, _)) in SHAPES.into_iter().enumerate() {
             f.floor[i]
                 .0
                 .push(place.floor(&["spawn", &leaves, &count, shape])?);
             let cost = place.floor(&["spawn", &leaves, &count, shape, &durable])?;
             f.durable[i].0.push(cost);
         }
+        engine(place, n, &mut f)?;
         f.musterd[0].0.push(one_by_one(&daemon, n).await?);
         f.musterd[1].0.push(pipelined(&daemon, n).await?);
         if let Some(systemd) = &systemd {
@@ -92,7 +113,7 @@ pub async fn run(place: &Place, report: &mut Report) -> Result<()> {
             f.run.0.push(systemd_run(20)?);
         }
     }
-    for (i, shape) in ["one by one", "pipelined"].into_iter().enumerate() {
+    for (i, (_, shape)) in SHAPES.into_iter().enumerate() {
         report.figure(&format!("floor, {shape}"), "us a child", &f.floor[i]);
         report.figure(
             &format!("durable floor, {shape}"),
@@ -144,10 +165,15 @@ fn goals(report: &mut Report, f: &Figures, systemd: bool) {
         );
     }
     report.not_run("pueue, supervisord and pm2", "they are not installed here");
-    report.not_run(
-        "the engine alone at a parent of 10 and 64 MiB",
-        "it has no bench yet",
-    );
+    for (by_size, size) in f.alone.iter().zip(PARENTS) {
+        for ([floor, engine], (_, shape)) in by_size.iter().zip(SHAPES) {
+            report.goal(
+                &format!("the engine alone in {size} MiB, {shape} / floor"),
+                Limit::AtMost(1.15),
+                &engine.over(floor),
+            );
+        }
+    }
 }
 
 /// Microseconds a unit, as a person would do it.

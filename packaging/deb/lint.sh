@@ -39,8 +39,11 @@ else
 fi
 
 step "the files that the release notes list"
-# Theirs are between the marks; a link has no target there.
-files_of() { dpkg-deb -c "$1" | awk '$1 !~ /^d/ { print substr($6, 2) }' | LC_ALL=C sort; }
+# Theirs are between the marks; a link has no target there, and whether a document is long enough
+# to be compressed does not matter.
+files_of() {
+    dpkg-deb -c "$1" | awk '$1 !~ /^d/ { sub(/\.gz$/, "", $6); print substr($6, 2) }' | LC_ALL=C sort
+}
 packed=$(files_of "$deb")
 if [ -n "${MUSTERD_WRITE_NOTES:-}" ]; then
     sed -i -e '/^<!-- files -->/,/^<!-- end -->/{/^<!--/!d}' \

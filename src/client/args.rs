@@ -192,6 +192,11 @@ pub enum Verb {
     LogLevel(LogLevelArgs),
     /// Read the configuration again and go on with the installed program; no worker ends
     Reload,
+    /// Print the service's counters as OpenMetrics text
+    ///
+    /// Workers by status, ends by outcome, ladders, refusals, sweeps, tokens, the lag of the
+    /// event loop. Made for a textfile collector; nothing listens on a port.
+    Metrics,
     /// List all faults of the configuration files
     CheckConfig(CheckConfigArgs),
     /// Print the version

@@ -41,6 +41,9 @@ pub(super) fn run_loop(
     log: Arc<Control>,
 ) -> Result<End, Fault> {
     let runtime = tokio::runtime::Builder::new_current_thread()
+        // Exits and timers are seen by the reactor only: among tasks that always have something
+        // to do they would wait for 61 of them.
+        .event_interval(1)
         .enable_all()
         .max_blocking_threads(16)
         .thread_keep_alive(Duration::from_secs(2))

@@ -363,6 +363,11 @@ impl Client {
         self.manager("Resume", &(no_options(),)).await
     }
 
+    /// The service's counters as OpenMetrics text.
+    pub async fn metrics(&self) -> Result<String, CallError> {
+        self.manager("GetMetrics", &()).await
+    }
+
     /// What the daemon logs, as syslog's word.
     pub async fn log_level(&self) -> Result<String, CallError> {
         let value: zbus::OwnedVariant = self

@@ -50,6 +50,10 @@ pub async fn answer(call: &Call<'_>, member: &str) -> Result<Message, Failure> {
         "Drain" => drain(call).await,
         "Resume" => resume(call).await,
         "Reload" => reload(call).await,
+        "GetMetrics" => {
+            let () = call.arguments()?;
+            call.reply(&super::metrics::text(&call.handle().service().await?))
+        }
         _ => Err(not_yet(member)),
     }
 }

@@ -19,6 +19,7 @@ mod kind;
 mod list;
 pub mod log_control;
 mod manager;
+mod metrics;
 mod peer;
 pub mod polkit;
 mod properties;

@@ -111,6 +111,8 @@ pub struct SweepOutcome {
     pub errors: Vec<String>,
     /// How long each probe took.
     pub probe_times: Vec<Duration>,
+    /// How long all of it took.
+    pub took: Duration,
 }
 
 /// Judges every row in scope. Changes nothing.
@@ -168,6 +170,7 @@ pub async fn sweep(
         }
     }
     cap(&mut outcome.errors);
+    outcome.took = began.elapsed();
     outcome
 }
 

@@ -141,6 +141,7 @@ impl Supervisor {
         if let Some(force) = cancel {
             self.on_event(node, Event::Cancel { force });
         }
+        self.take_up_early();
         let Some(reply) = reply else { return };
         tokio::spawn(async move {
             let durable = matches!(tokio::time::timeout(SAVE_WAIT, saved).await, Ok(Ok(Ok(()))));

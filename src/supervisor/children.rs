@@ -116,6 +116,9 @@ const ATTENDANCE: u64 = 5;
 /// Bits of an event's data that say what it is of; the others are the number.
 const KIND_BITS: u32 = 4;
 
+/// Children that get a turn in one pass: the end of one takes up to a millisecond.
+const AT_ONCE: usize = 16;
+
 /// Channels that get a turn in one pass.
 const CHANNELS: usize = 16;
 
@@ -424,7 +427,7 @@ impl Children {
 
     /// Is anything ready now?
     fn look(&self, ready: &mut Vec<Ready>) -> io::Result<bool> {
-        let mut events = Vec::with_capacity(64);
+        let mut events = Vec::with_capacity(AT_ONCE);
         poll_now(self.poll.get_ref(), &mut events)?;
         ready.extend(events.iter().map(|event: &epoll::Event| {
             let data = event.data.u64();

@@ -12,7 +12,8 @@ use super::{Inner, Supervisor};
 use crate::sys::cgroup::{Leaf, Removed};
 use crate::sys::{clock, wait};
 use crate::worker::{
-    Cancellation, Exit, HowKnown, NodeId, Now, Outcome, Pid, Rung, Status, WorkerId,
+    Cancellation, Exit, HowKnown, LeftoversPolicy, NodeId, Now, Outcome, Pid, Rung, Status,
+    WorkerId,
 };
 
 /// A leaf that is busy for an instant after its last process has ended is tried again so often.
@@ -380,6 +381,14 @@ impl Supervisor {
             self.remove_leaf(leaf, 0, now);
         }
         *self.counters.exits.entry(outcome).or_default() += 1;
+        if took.is_some() {
+            *self.counters.rungs.entry(rung).or_default() += 1;
+        }
+        if let Some(row) = self.registry.get(child.id)
+            && row.leftovers_policy == LeftoversPolicy::Kill
+        {
+            self.counters.leftovers_killed += u64::from(row.leftovers.count);
+        }
         for (reply, answer) in std::mem::take(&mut child.cancels) {
             let _ = reply.send(Ok(CancelReply {
                 state: CancelState::Ended,

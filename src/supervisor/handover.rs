@@ -2,13 +2,13 @@
 //! file holds, with the numbers of the descriptors that stay open. Versioned, because the two
 //! images need not be of one release (section 12).
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::counters::Counters;
 use super::step::Machine;
-use crate::worker::{Boot, KindType, Mono, NodeId, Outcome, Pid, ProcessId, Timestamp, WorkerId};
+use crate::worker::{Boot, KindType, Mono, NodeId, Pid, ProcessId, Timestamp, WorkerId};
 
 /// The version this program writes, and the newest it reads.
 pub const VERSION: u32 = 1;
@@ -171,13 +171,9 @@ pub struct Handover {
     pub tree: Result<PathBuf, String>,
     /// Descriptor limit that workers get back, soft and hard.
     pub nofile: Option<(u64, u64)>,
-    /// Spawned since the start.
-    pub spawned: u64,
-    /// Exits since the start by outcome.
-    pub exits: BTreeMap<Outcome, u64>,
-    /// Refusals since the start by reason.
-    #[serde(default)]
-    pub refused: BTreeMap<String, u64>,
+    /// What was counted so far.
+    #[serde(flatten)]
+    pub counters: Counters,
     /// Start of the first image.
     pub started: Timestamp,
     /// Last sweep that was no dry run.
@@ -204,9 +200,7 @@ impl Default for Handover {
             bus: None,
             tree: Err(String::new()),
             nofile: None,
-            spawned: 0,
-            exits: BTreeMap::new(),
-            refused: BTreeMap::new(),
+            counters: Counters::default(),
             started: Timestamp(0),
             last_reap: None,
             clock: None,
@@ -267,6 +261,8 @@ impl Handover {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use std::collections::BTreeMap;
 
     use super::*;
     use crate::supervisor::ladder::Plan;
@@ -352,9 +348,12 @@ mod tests {
             }),
             tree: Ok("/sys/fs/cgroup".into()),
             nofile: Some((1024, u64::MAX)),
-            spawned: 500,
-            exits: BTreeMap::from([(Outcome::Crashed, 3)]),
-            refused: BTreeMap::from([("depth".into(), 2)]),
+            counters: Counters {
+                spawned: 500,
+                exits: BTreeMap::from([(crate::worker::Outcome::Crashed, 3)]),
+                refused: BTreeMap::from([("depth".into(), 2)]),
+                ..Counters::default()
+            },
             started: Timestamp(-5),
             last_reap: Some(Timestamp(7)),
             clock: Some(-1),

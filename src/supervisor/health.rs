@@ -44,6 +44,9 @@ impl Supervisor {
             return;
         };
         let mut spent = false;
+        let counters = &mut self.counters;
+        counters.input_tokens = counters.input_tokens.saturating_add(input);
+        counters.output_tokens = counters.output_tokens.saturating_add(output);
         let _ = self.registry.update(id, |row| {
             row.tokens.input = row.tokens.input.saturating_add(input);
             row.tokens.output = row.tokens.output.saturating_add(output);

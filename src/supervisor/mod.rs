@@ -12,9 +12,11 @@ pub mod adopt;
 pub mod again;
 pub mod attend;
 mod begin;
+mod belonging;
 mod channel;
 mod children;
 mod containment;
+pub mod counters;
 mod deadlines;
 mod drain;
 mod ending;
@@ -59,8 +61,9 @@ mod timers;
 pub mod unrecorded;
 mod verbs;
 mod view;
+pub mod views;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,11 +79,12 @@ use crate::sys::privilege::Privileges;
 use crate::sys::process::ProcessRef;
 use crate::sys::spawn::{Forker, Ids};
 use crate::sys::{clock, systemd};
-use crate::worker::{NodeId, Now, Outcome, Owner, Timestamp, WorkerId};
+use crate::worker::{NodeId, Now, Owner, Timestamp, WorkerId};
 
 use children::{Children, Ready};
+use counters::Counters;
 use deadlines::Deadlines;
-use handle::{Activity, Change, Command, Doors, Handle};
+use handle::{Activity, Change, Command, Doors, Handle, Queued};
 use signals::Signals;
 pub use stopping::Stopped;
 use timers::{Key, Timers};
@@ -165,14 +169,6 @@ struct Starting {
     waiters: Vec<saving::Waiter>,
 }
 
-/// Counters since the start.
-#[derive(Debug, Default)]
-struct Counters {
-    spawned: u64,
-    exits: BTreeMap<Outcome, u64>,
-    refused: BTreeMap<String, u64>,
-}
-
 /// What comes back from off the loop.
 #[derive(Debug)]
 enum Inner {
@@ -218,13 +214,15 @@ pub struct Supervisor {
     forker: Forker,
     signals: Signals,
     children: Children,
-    commands: mpsc::Receiver<Command>,
+    commands: mpsc::Receiver<Queued>,
     inner: mpsc::UnboundedReceiver<Inner>,
     inner_in: mpsc::UnboundedSender<Inner>,
     changes: broadcast::Sender<Change>,
     activity: Arc<Activity>,
     timers: Timers,
     starting: HashMap<WorkerId, Starting>,
+    /// Commands of processes whose worker is still being started.
+    early: Vec<Command>,
     lazy: HashSet<WorkerId>,
     again: again::State,
     pressure: pressure::Cache,
@@ -258,9 +256,12 @@ const QUEUE: usize = 1024;
 const CHANGES: usize = 8192;
 /// Commands handled before the loop looks at children again.
 const BATCH: usize = 64;
+/// Timers handled before the loop looks at anything else: one may end a worker, which takes a
+/// millisecond.
+const TIMERS: usize = 8;
 
 enum Turn {
-    Command(Command),
+    Command(Queued),
     Ready,
     Inner(Inner),
     Signal(i32),
@@ -299,6 +300,7 @@ impl Supervisor {
             activity,
             timers: Timers::default(),
             starting: HashMap::new(),
+            early: Vec::new(),
             lazy: parts.settled.into_iter().collect(),
             again: again::State::default(),
             pressure: pressure::Cache::default(),
@@ -350,7 +352,7 @@ impl Supervisor {
                 }
                 Turn::Inner(inner) => self.handle_inner(inner),
                 Turn::Signal(signal) => self.handle_signal(signal),
-                Turn::Time => self.handle_time(clock::now()),
+                Turn::Time => self.give_turns().await,
                 Turn::Doors => self.doors_answered(clock::now()),
                 Turn::Deadline => self.handle_deadlines(clock::now()),
                 // The pass below.
@@ -371,6 +373,8 @@ impl Supervisor {
         let sleep = self.timers.next().map(|due| due.since(clock::now().mono));
         let time = async {
             match sleep {
+                // A sleep of no length would wait for the reactor's next turn.
+                Some(Duration::ZERO) => {}
                 Some(pause) => tokio::time::sleep(pause).await,
                 None => std::future::pending().await,
             }
@@ -400,8 +404,8 @@ impl Supervisor {
         }
     }
 
-    /// The children come first; one that always has something to say must not make everybody
-    /// else wait for ever.
+    /// The children and the timers come first; what always has something to say must not make
+    /// everybody else wait for ever.
     async fn give_turns(&mut self) {
         for _ in 0..BATCH {
             match self.inner.try_recv() {
@@ -418,15 +422,18 @@ impl Supervisor {
     }
 
     /// Takes what else is waiting too, so that a burst of calls costs one round of the loop.
-    fn commands_in_batch(&mut self, first: Command) {
+    fn commands_in_batch(&mut self, first: Queued) {
+        let now = clock::now().mono;
         let mut next = Some(first);
         for _ in 0..BATCH {
-            let Some(command) = next else { break };
-            self.handle_command(command);
+            let Some(queued) = next else { break };
+            self.counters.lag.add(now.since(queued.at));
+            self.handle_command(queued.command);
             next = self.commands.try_recv().ok();
         }
-        if let Some(command) = next {
-            self.handle_command(command);
+        if let Some(queued) = next {
+            self.counters.lag.add(now.since(queued.at));
+            self.handle_command(queued.command);
         }
     }
 
@@ -472,8 +479,13 @@ impl Supervisor {
         }
     }
 
+    /// Takes up some of what is due; the rest is due still.
     fn handle_time(&mut self, now: Now) {
-        while let Some(key) = self.timers.pop(now.mono) {
+        for _ in 0..TIMERS {
+            let Some((due, key)) = self.timers.pop(now.mono) else {
+                return;
+            };
+            self.counters.lag.add(now.mono.since(due));
             match key {
                 Key::Node(node) => self.tick(node),
                 Key::Listen(node) => self.listen_again(node),

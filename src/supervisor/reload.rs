@@ -6,7 +6,6 @@
 //!        -> the loop ends with a hand-over -> the main thread executes -> the new image resumes
 //! ```
 
-use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
@@ -330,14 +329,7 @@ impl Supervisor {
             next_node: self.children.next_unused(),
             nodes,
             again: self.agains(),
-            spawned: self.counters.spawned,
-            exits: self
-                .counters
-                .exits
-                .iter()
-                .map(|(k, n)| (*k, *n))
-                .collect::<BTreeMap<_, _>>(),
-            refused: self.counters.refused.clone(),
+            counters: self.counters.clone(),
             started: self.started,
             last_reap: self.last_reap,
             nofile: self.set.nofile,

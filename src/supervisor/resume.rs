@@ -21,9 +21,7 @@ impl Supervisor {
     /// Takes every child in again and looks at what happened meanwhile.
     pub(super) fn resume(&mut self, handover: Handover) -> io::Result<()> {
         self.children.start_at(handover.next_node);
-        self.counters.spawned = handover.spawned;
-        self.counters.exits = handover.exits.into_iter().collect();
-        self.counters.refused = handover.refused;
+        self.counters = handover.counters;
         self.started = handover.started;
         self.last_reap = handover.last_reap;
         let max_frame = self.set.config.limits.max_frame.0;

@@ -313,8 +313,15 @@ impl Supervisor {
         let now = clock::now();
         let Swept { purpose, outcome } = swept;
         let SweepOutcome {
-            verdicts, errors, ..
+            verdicts,
+            errors,
+            probe_times,
+            took,
         } = outcome;
+        self.counters.sweeps.add(took);
+        for took in probe_times {
+            self.counters.probes.add(took);
+        }
         for error in &errors {
             tracing::warn!(%error, "a sweep could not look at everything");
         }
@@ -448,9 +455,13 @@ impl Supervisor {
         self.writer.submit(Job::Reap(id))
     }
 
-    fn tell_reaped(&self, rows: &[ReportRow], mut removed: Vec<WorkerId>) {
+    fn tell_reaped(&mut self, rows: &[ReportRow], mut removed: Vec<WorkerId>) {
         removed.truncate(REAPED_MAX);
         let counts = Report::count(rows);
+        // Those of an action alone are the sums of the others.
+        for (key, n) in counts.iter().filter(|(key, _)| key.contains(':')) {
+            *self.counters.swept.entry(key.clone()).or_default() += n;
+        }
         let _ = self.changes.send(Change::Reaped { counts, removed });
     }
 

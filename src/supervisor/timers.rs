@@ -78,12 +78,12 @@ impl Timers {
         self.queue.first().map(|(at, _)| *at)
     }
 
-    /// Takes out one key that is due at `now`.
-    pub fn pop(&mut self, now: Mono) -> Option<Key> {
+    /// Takes out one key that is due at `now`, with the moment it was due.
+    pub fn pop(&mut self, now: Mono) -> Option<(Mono, Key)> {
         let (at, key) = *self.queue.first().filter(|(at, _)| *at <= now)?;
         self.queue.remove(&(at, key));
         self.at.remove(&key);
-        Some(key)
+        Some((at, key))
     }
 }
 
@@ -100,8 +100,8 @@ mod tests {
         timers.at_latest(Key::Sweep, Mono(25));
         assert_eq!(timers.next(), Some(Mono(10)));
         assert_eq!(timers.pop(Mono(9)), None);
-        assert_eq!(timers.pop(Mono(20)), Some(Key::Idle));
-        assert_eq!(timers.pop(Mono(20)), Some(Key::Sweep));
+        assert_eq!(timers.pop(Mono(20)), Some((Mono(10), Key::Idle)));
+        assert_eq!(timers.pop(Mono(20)), Some((Mono(20), Key::Sweep)));
         assert_eq!((timers.pop(Mono(99)), timers.next()), (None, None));
     }
 }

@@ -11,17 +11,17 @@ use super::saving::{Waiter, durable};
 use super::step::Event;
 use crate::registry::ResolveError;
 use crate::sys::cgroup;
-use crate::sys::process::{Delivery, stat};
+use crate::sys::process::Delivery;
 use crate::worker::{NodeId, Now, Outcome, Pid, Row, Status, WorkerId};
 
 /// Rows of one page at most.
 pub(super) const PAGE: u32 = 1000;
 
-/// How far up a chain of parents is climbed where no leaf names the worker.
-const CLIMB_MAX: usize = 256;
-
 impl Supervisor {
     pub(super) fn handle_command(&mut self, command: Command) {
+        let Some(command) = self.unless_early(command) else {
+            return;
+        };
         match command {
             Command::Spawn(by, spec, io, reply) => self.spawn(by, *spec, io, reply),
             Command::Resolve(by, worker, reply) => answer(reply, self.find(&by, &worker)),
@@ -141,39 +141,6 @@ impl Supervisor {
             .worker_of_process(pid)
             .ok_or_else(|| Refused::NoSuchWorker(format!("process {pid}")))?;
         self.find(by, id.as_str())
-    }
-
-    /// The worker a process belongs to: told by its leaf; without leaves by the chain of its
-    /// parents, of which each must be older than its child.
-    pub(super) fn worker_of_process(&self, pid: Pid) -> Option<WorkerId> {
-        if let Ok(tree) = &self.tree {
-            let path = cgroup::of_process(pid).ok()?;
-            if let Some(name) = tree.leaf_name_of(&path) {
-                let id: WorkerId = name.strip_prefix("w-")?.parse().ok()?;
-                return self.registry.get(id).map(|row| row.id);
-            }
-            // What an adopted process started sits in no leaf of ours.
-            if self.children.adopted() == 0 {
-                return None;
-            }
-        }
-        let mut at = stat(pid).ok()?;
-        for _ in 0..CLIMB_MAX {
-            if let Some(child) = self
-                .children
-                .node_of_pid(at.pid)
-                .and_then(|n| self.children.get(n))
-                && child.process.id().start_ticks == at.start_ticks
-            {
-                return Some(child.id);
-            }
-            let parent = stat(Pid::new(at.ppid.into()).ok()?).ok()?;
-            if parent.start_ticks > at.start_ticks {
-                return None;
-            }
-            at = parent;
-        }
-        None
     }
 
     fn seen_by(&self, by: &Caller, row: &Row) -> WorkerView {

@@ -188,6 +188,7 @@ impl Supervisor {
             state_dir: self.set.state_dir.clone(),
             spawned: self.counters.spawned,
             refused: self.counters.refused.clone(),
+            counted: self.counters.clone(),
             exits: crate::worker::Outcome::ALL
                 .iter()
                 .map(|o| {

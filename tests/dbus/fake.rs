@@ -9,8 +9,8 @@ use musterd::dbus::client::Client;
 use musterd::dbus::{Limits, LogControl, NoPolkit, Server};
 use musterd::gc::report::{Action, Report, ReportRow};
 use musterd::supervisor::handle::{
-    Caller, CancelReply, CancelState, Change, Command, Ended, Handle, ListView, ServiceView,
-    Spawned, Stdio, WorkerView,
+    Caller, CancelReply, CancelState, Change, Command, Ended, Handle, ListView, Queued,
+    ServiceView, Spawned, Stdio, WorkerView,
 };
 use musterd::supervisor::refused::Refused;
 use musterd::worker::{
@@ -177,6 +177,7 @@ fn service() -> ServiceView {
         spawned: 1,
         exits: BTreeMap::new(),
         refused: Default::default(),
+        counted: Default::default(),
     }
 }
 
@@ -205,7 +206,7 @@ impl Fake {
         let log = Arc::new(FakeLog(Mutex::new(LogLevel::Info)));
         let notes = seen.clone();
         tokio::spawn(async move {
-            while let Some(command) = inbox.recv().await {
+            while let Some(Queued { command, .. }) = inbox.recv().await {
                 let mut seen = notes.lock().unwrap();
                 if seen.hold_back && !matches!(command, Command::Service(_)) {
                     seen.kept.push(command);

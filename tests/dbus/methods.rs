@@ -145,11 +145,21 @@ async fn bad_values_are_refused_before_anything_is_asked() {
 }
 
 #[tokio::test]
-async fn a_method_of_the_contract_that_waits_for_its_time_says_so() {
+async fn metrics_are_openmetrics_text() {
     let fake = Fake::start();
-    let c = fake.client().await;
-    let (name, text) = failure(&c, OBJECT, MANAGER, "GetMetrics", &()).await;
-    assert_eq!(name, Code::NotSupported.name(), "{text}");
+    let text = fake.client().await.metrics().await.unwrap();
+    assert!(text.ends_with("\n# EOF\n"), "{text}");
+    let mut family = "";
+    for line in text.lines() {
+        match line.strip_prefix("# TYPE ") {
+            Some(rest) => family = rest.split(' ').next().unwrap(),
+            None if line.starts_with('#') => {
+                let about = line.split(' ').nth(2);
+                assert!(about.is_none_or(|about| about == family), "{line}");
+            }
+            None => assert!(line.starts_with(family), "{line} is in {family}"),
+        }
+    }
 }
 
 #[tokio::test]

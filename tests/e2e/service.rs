@@ -122,3 +122,54 @@ fn the_tree_shows_processes_below_workers_and_workers_below_their_parents() {
     world.ctl(&["cancel", &parent]).ok();
     world.end();
 }
+
+/// The value of one line of the metrics.
+fn metric(world: &World, name: &str) -> f64 {
+    let text = world.ctl(&["metrics"]).ok().stdout;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in {text}"))
+        .parse()
+        .unwrap()
+}
+
+#[test]
+fn metrics_count_what_happened_also_over_a_reload() {
+    let world = World::without_cgroup("[limits]\nmax_workers_per_owner = 2\n");
+    world.run_to_end(&[], &["true"]);
+    let crashed = world.run(&[], &["sh", "-c", "exit 3"]);
+    world.ended(&crashed);
+    let id = world.run(&[], &["sleep", "1000"]);
+    let two = world.run(&[], &["sleep", "1000"]);
+    let refused = world.ctl(&["run", "--no-wait", "--", "true"]);
+    assert_eq!(refused.code, 8, "{refused:?}");
+    world.ctl(&["cancel", &id]).ok();
+    world.ctl(&["reap", "--dry-run"]).ok();
+    world.ctl(&["reap"]).ok();
+    let check = || {
+        for (name, wanted) in [
+            ("musterd_spawned_total", 4.0),
+            ("musterd_exits_total{outcome=\"completed\"}", 1.0),
+            ("musterd_exits_total{outcome=\"crashed\"}", 1.0),
+            ("musterd_exits_total{outcome=\"cancelled\"}", 1.0),
+            ("musterd_ladders_total{rung=\"term\"}", 1.0),
+            ("musterd_refused_total{reason=\"too-many\"}", 1.0),
+            ("musterd_rows{status=\"live\"}", 1.0),
+            ("musterd_rows{status=\"exited\"}", 3.0),
+            ("musterd_sweep_seconds_count", 2.0),
+            (
+                "musterd_swept_rows_total{action=\"keep\",reason=\"within-grace\"}",
+                3.0,
+            ),
+        ] {
+            assert!((metric(&world, name) - wanted).abs() < 0.5, "{name}");
+        }
+        assert!(metric(&world, "musterd_loop_lag_seconds_count") > 5.0);
+    };
+    check();
+    world.ctl(&["reload"]).ok();
+    check();
+    world.ctl(&["cancel", &two]).ok();
+    world.end();
+}

@@ -320,3 +320,22 @@ fn one_that_is_being_ended_starts_nothing_more() {
     assert_eq!(world.rows().len(), 1);
     world.end();
 }
+
+#[test]
+fn the_first_call_of_a_worker_without_a_leaf_may_be_faster_than_its_own_start() {
+    let world = World::without_cgroup("[limits]\nspawn_burst = 64\n");
+    let ctl = program("musterctl").to_str().unwrap().to_owned();
+    let parents: Vec<String> = (0..12)
+        .map(|_| world.run(&[], &[&ctl, "run", "-q", "--detach", "--", "true"]))
+        .collect();
+    for id in &parents {
+        world.ended(id);
+    }
+    let roll = world.ctl(&["list", "-a", "--json=short"]).ok().json();
+    let rows = roll.as_array().unwrap();
+    for id in &parents {
+        let children = rows.iter().filter(|row| text(&row["parent"]) == *id);
+        assert_eq!(children.count(), 1, "{id} in {roll}");
+    }
+    world.end();
+}

@@ -101,6 +101,28 @@ fn at(took: &[Duration], percent: usize) -> Duration {
     took[(took.len() - 1) * percent / 100]
 }
 
+/// How long calls and timers waited for the daemon's loop: its own count, cumulative by bound.
+async fn lag(client: &Client) -> Vec<(f64, f64)> {
+    let text = client.metrics().await.unwrap();
+    let buckets = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("musterd_loop_lag_seconds_bucket{le=\""));
+    buckets
+        .map(|bucket| {
+            let (bound, count) = bucket.split_once("\"} ").unwrap();
+            (bound.parse().unwrap(), count.parse().unwrap())
+        })
+        .collect()
+}
+
+/// The bound below which `percent` of what was counted between two moments lies, microseconds.
+fn lag_at(from: &[(f64, f64)], to: &[(f64, f64)], percent: f64) -> f64 {
+    let counts: Vec<f64> = from.iter().zip(to).map(|(a, b)| b.1 - a.1).collect();
+    let wanted = counts.last().unwrap() * percent / 100.0;
+    let at = counts.iter().position(|count| *count >= wanted).unwrap();
+    to[at].0 * 1e6
+}
+
 /// Starts one by a call of its own: a program for each would take longer than all the rest.
 async fn start(client: &Client, world: &World, way: Way, go: &str) -> String {
     let python = [interpreter(), "-S", &fixture("speak.py"), &way.script(go)].map(OsString::from);
@@ -160,12 +182,15 @@ async fn misbehave(world: &World) {
         workers.push((start(&client, world, way, &go).await, way));
     }
     let first = &workers[0].0;
+    let before = lag(&client).await;
     let rest = calls(&client, first, |n| n >= CALLS).await;
+    let between = lag(&client).await;
     // All that wait to read it go on when it is opened for writing.
     let begun = Instant::now();
     let opened = tokio::task::spawn_blocking(move || std::fs::File::options().write(true).open(go));
     let busy = calls(&client, first, |n| n >= CALLS).await;
     let all = workers.iter();
+    let after = lag(&client).await;
     let open = opened.await.unwrap().unwrap();
     for (id, way) in all {
         way.check(&ended(&client, id).await);
@@ -175,8 +200,11 @@ async fn misbehave(world: &World) {
     // Past the harness's capture: a figure, and no verdict on a machine that others use too.
     let _ = writeln!(
         std::io::stderr(),
-        "a call through the loop: {:?} at rest, {:?} under load (median; {:.1} times); \
+        "lag of the loop, 50, 95 and 99 of 100: {:?} us at rest, {:?} us under load\n\
+         a call through the loop: {:?} at rest, {:?} under load (median; {:.1} times); \
          {:?} and {:?} (95 of 100; {:.1} times); {WORKERS} workers in {:?}",
+        [50.0, 95.0, 99.0].map(|percent| lag_at(&before, &between, percent)),
+        [50.0, 95.0, 99.0].map(|percent| lag_at(&between, &after, percent)),
         at(&rest, 50),
         at(&busy, 50),
         ratio(50),

@@ -112,6 +112,26 @@ cpu_weight() {
     [ "$a" -gt $((b * 3)) ] || fail "weights: $a against $b"
 }
 
+daemon_oom() {
+    local worker daemon pid group=/sys/fs/cgroup/system.slice/musterd.service/daemon
+    worker=$(run -- sleep 1000) || return 1
+    pid=$(row "$worker" pid)
+    daemon=$(systemctl show -P MainPID musterd)
+    # Less than it has, and nothing of it to be had back: the kernel kills what is in there.
+    echo 200K >"$group/memory.max"
+    again() {
+        local now
+        now=$(systemctl show -P MainPID musterd)
+        [ "$now" -gt 1 ] && [ "$now" != "$daemon" ] && musterctl list
+    }
+    until_true 60 again || return 1
+    journalctl -k --no-pager -o cat | grep -q "Killed process $daemon (musterd)" ||
+        fail "the kernel did not kill it" || return 1
+    same exited "$(row "$worker" status)" status || return 1
+    same daemon-lost "$(row "$worker" how_known)" "how it is known" || return 1
+    [ ! -d "/proc/$pid" ] || fail "its worker is still there"
+}
+
 cpu_max() {
     local worker
     worker=$(run --cpu-max=20% -- /usr/lib/vm/eat.py cpu) || return 1
@@ -128,4 +148,5 @@ scenario "a memory limit ends one worker whole, names the OOM kill, and touches 
 scenario "a fork bomb meets its limit and the daemon keeps its own tasks" pids_limit
 scenario "of two busy workers the heavier gets more of the CPU" cpu_weight
 scenario "a worker with a share of one CPU is held to it" cpu_max
+scenario "when the daemon itself runs out of memory its workers end with it, and rows say so" daemon_oom
 say "done"

@@ -88,6 +88,7 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
         Verb::Drain(args) => service::drain(&daemon, &args, out).await,
         Verb::Resume => service::resume(&daemon, out).await,
         Verb::LogLevel(args) => service::log_level(&daemon, &args, out).await,
+        Verb::Metrics => service::metrics(&daemon, out).await,
         Verb::Reload => reload::run(&daemon, out).await,
         Verb::CheckConfig(_) | Verb::Version => Ok(Code::DONE),
     }

@@ -76,6 +76,22 @@ async fn remaining(daemon: &Daemon) -> Result<u64, CallError> {
     Ok(u64::from(service.n_workers).max(page.len() as u64))
 }
 
+/// Prints the counters; with `--json` as one text.
+pub async fn metrics(daemon: &Daemon, out: &mut Output) -> Result<Code, Failure> {
+    let text = daemon
+        .call(async |client| client.metrics().await)
+        .await
+        .map_err(|e| failure(e, Asking::Status))?;
+    if out.json.is_some() {
+        out.json(&json!({ "openmetrics": text }));
+    } else {
+        for line in text.lines() {
+            out.line(line);
+        }
+    }
+    Ok(Code::DONE)
+}
+
 /// Opens admission.
 pub async fn resume(daemon: &Daemon, out: &mut Output) -> Result<Code, Failure> {
     daemon

@@ -23,7 +23,7 @@ install_it() {
     grep -q 'Active: inactive (dead)' <<<"$said" || fail "systemctl status: $said"
     inside systemctl list-timers --no-legend | grep -q 'musterd-gc.timer *musterd-gc.service' ||
         fail "the timer is not listed"
-    call GetMetrics >/dev/null 2>&1 || call ListWorkers 'a{sv}' 0
+    call GetMetrics | grep -q musterd_spawned_total
     until_true 10 is_active musterd.service
 }
 scenario "the package installs, and the first call on the bus wakes the service" install_it
