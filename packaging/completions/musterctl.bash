@@ -52,6 +52,9 @@ _musterctl() {
             musterctl,ls)
                 cmd="musterctl__subcmd__list"
                 ;;
+            musterctl,metrics)
+                cmd="musterctl__subcmd__metrics"
+                ;;
             musterctl,monitor)
                 cmd="musterctl__subcmd__monitor"
                 ;;
@@ -110,7 +113,7 @@ _musterctl() {
 
     case "${cmd}" in
         musterctl)
-            opts="-H -M -j -q -h -V --system --user --address --socket --host --machine --json --no-legend --no-pager --no-ask-password --quiet --color --help --version list ls ps run spawn status show logs monitor cancel kill send freeze thaw wait reap hold release forget restore adopt report tree drain resume log-level reload check-config version"
+            opts="-H -M -j -q -h -V --system --user --address --socket --host --machine --json --no-legend --no-pager --no-ask-password --quiet --color --help --version list ls ps run spawn status show logs monitor cancel kill send freeze thaw wait reap hold release forget restore adopt report tree drain resume log-level reload metrics check-config version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -805,6 +808,63 @@ _musterctl() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --address)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --socket)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -H)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --machine)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -M)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -W "pretty short off" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        musterctl__subcmd__metrics)
+            opts="-H -M -j -q -h --system --user --address --socket --host --machine --json --no-legend --no-pager --no-ask-password --quiet --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --address)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -70,6 +70,7 @@ complete -c musterctl -n "__fish_musterctl_needs_command" -f -a "drain" -d 'Take
 complete -c musterctl -n "__fish_musterctl_needs_command" -f -a "resume" -d 'Take new workers again'
 complete -c musterctl -n "__fish_musterctl_needs_command" -f -a "log-level" -d 'Print or set what the daemon logs'
 complete -c musterctl -n "__fish_musterctl_needs_command" -f -a "reload" -d 'Read the configuration again and go on with the installed program; no worker ends'
+complete -c musterctl -n "__fish_musterctl_needs_command" -f -a "metrics" -d 'Print the service\'s counters as OpenMetrics text'
 complete -c musterctl -n "__fish_musterctl_needs_command" -f -a "check-config" -d 'List all faults of the configuration files'
 complete -c musterctl -n "__fish_musterctl_needs_command" -f -a "version" -d 'Print the version'
 complete -c musterctl -n "__fish_musterctl_using_subcommand list" -l status -d 'Only with one of these statuses (comma-separated; implies --all)' -r
@@ -665,6 +666,24 @@ complete -c musterctl -n "__fish_musterctl_using_subcommand reload" -l no-pager 
 complete -c musterctl -n "__fish_musterctl_using_subcommand reload" -l no-ask-password -d 'Never ask for a password'
 complete -c musterctl -n "__fish_musterctl_using_subcommand reload" -s q -l quiet -d 'Say less; `run` prints the id alone'
 complete -c musterctl -n "__fish_musterctl_using_subcommand reload" -s h -l help -d 'Print help'
+complete -c musterctl -n "__fish_musterctl_using_subcommand metrics" -l address -d 'Talk to the daemon over the bus at this D-Bus address' -r
+complete -c musterctl -n "__fish_musterctl_using_subcommand metrics" -l socket -d 'Talk to the daemon that listens on this socket' -r -F
+complete -c musterctl -n "__fish_musterctl_using_subcommand metrics" -s H -l host -d 'Talk to the daemon of another machine, by ssh' -r
+complete -c musterctl -n "__fish_musterctl_using_subcommand metrics" -s M -l machine -d 'Talk to the daemon in a local container' -r
+complete -c musterctl -n "__fish_musterctl_using_subcommand metrics" -l json -d 'JSON instead of tables' -r -f -a "pretty\t'Indented'
+short\t'One line'
+off\t'Tables for people'"
+complete -c musterctl -n "__fish_musterctl_using_subcommand metrics" -l color -d 'Colours' -r -f -a "auto\t'On a terminal'
+always\t'Also in a pipe'
+never\t'Never'"
+complete -c musterctl -n "__fish_musterctl_using_subcommand metrics" -l system -d 'Talk to the system\'s daemon over the system bus'
+complete -c musterctl -n "__fish_musterctl_using_subcommand metrics" -l user -d 'Talk to this user\'s daemon: the user service, or a private one'
+complete -c musterctl -n "__fish_musterctl_using_subcommand metrics" -s j -d 'Same as --json=pretty on a terminal, --json=short otherwise'
+complete -c musterctl -n "__fish_musterctl_using_subcommand metrics" -l no-legend -d 'No header and no footer'
+complete -c musterctl -n "__fish_musterctl_using_subcommand metrics" -l no-pager -d 'Do not pipe output into a pager'
+complete -c musterctl -n "__fish_musterctl_using_subcommand metrics" -l no-ask-password -d 'Never ask for a password'
+complete -c musterctl -n "__fish_musterctl_using_subcommand metrics" -s q -l quiet -d 'Say less; `run` prints the id alone'
+complete -c musterctl -n "__fish_musterctl_using_subcommand metrics" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c musterctl -n "__fish_musterctl_using_subcommand check-config" -l config-root -d 'Take configuration files below this directory' -r -f -a "(__fish_complete_directories)"
 complete -c musterctl -n "__fish_musterctl_using_subcommand check-config" -l address -d 'Talk to the daemon over the bus at this D-Bus address' -r
 complete -c musterctl -n "__fish_musterctl_using_subcommand check-config" -l socket -d 'Talk to the daemon that listens on this socket' -r -F
