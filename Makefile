@@ -1,10 +1,10 @@
 # Thin targets; what they do is in the scripts they call. `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check system-test vm-test crash-test soak fuzz bench deb install
+.PHONY: help run test check system-test vm-test crash-test soak fuzz bench deb lint-package install
 
 help: ## Show this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
 
 run: ## Build, then run the main job on a throw-away git repository
 	@packaging/needs.sh build run
@@ -22,6 +22,10 @@ check: ## Format, clippy, cargo-deny, documentation: what CI checks before the t
 deb: ## Build the Debian package
 	@packaging/needs.sh build deb
 	@packaging/deb/build.sh
+
+lint-package: ## Check the built package: lintian, release notes, same bytes twice; RPM and Arch
+	@packaging/needs.sh build deb lint-package
+	@packaging/lint.sh
 
 system-test: ## Boot Debian 12 and 13 as containers and test the installed package under systemd
 	@packaging/needs.sh build deb system-test

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that the named jobs need, and only those that are missing.
-#   packaging/needs.sh build|run|test|deb|system-test|vm-test|bench ...
+#   packaging/needs.sh build|run|test|deb|lint-package|system-test|vm-test|bench ...
 set -eu
 
 declare -A packages=(
     [build]="cc:gcc"
     [run]="git:git"
     [deb]="dpkg-buildpackage:dpkg-dev dh:debhelper"
+    [lint-package]="lintian:lintian groff:groff mandoc:mandoc zsh:zsh rpmbuild:rpm rpmlint:rpmlint makepkg:makepkg pacman:pacman-package-manager bsdtar:libarchive-tools"
     [system-test]="systemd-nspawn:systemd-container mmdebstrap:mmdebstrap nsenter:util-linux python3:python3"
     [bench]="systemd-nspawn:systemd-container mmdebstrap:mmdebstrap nsenter:util-linux git:git"
     [vm-test]="qemu-system-x86_64:qemu-system-x86 mmdebstrap:mmdebstrap mkfs.ext4:e2fsprogs"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Looks at a built Debian package with what Debian has for that, and holds the release notes to it.
 #   packaging/deb/lint.sh [PACKAGE]
+# MUSTERD_WRITE_NOTES=1 writes the list of files into the release notes.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -38,9 +39,17 @@ else
 fi
 
 step "the files that the release notes list"
-# Theirs are between the marks; a link has no target there.
+# Theirs are between the marks; a link has no target there, and whether a document is long enough
+# to be compressed does not matter.
+files_of() {
+    dpkg-deb -c "$1" | awk '$1 !~ /^d/ { sub(/\.gz$/, "", $6); print substr($6, 2) }' | LC_ALL=C sort
+}
+packed=$(files_of "$deb")
+if [ -n "${MUSTERD_WRITE_NOTES:-}" ]; then
+    sed -i -e '/^<!-- files -->/,/^<!-- end -->/{/^<!--/!d}' \
+        -e "/^<!-- files -->/r "<(printf '```\n%s\n```\n' "$packed") docs/release-notes.md
+fi
 listed=$(sed -n '/^<!-- files -->/,/^<!-- end -->/{/^\//p}' docs/release-notes.md)
-packed=$(dpkg-deb -c "$deb" | awk '$1 !~ /^d/ { print substr($6, 2) }' | LC_ALL=C sort)
 if [ "$listed" = "$packed" ]; then
     echo "ok, $(wc -l <<<"$packed")"
 else

@@ -86,3 +86,20 @@ fn every_polkit_action_may_be_asked_about_by_the_services_own_user() {
         );
     }
 }
+
+#[test]
+fn every_package_has_the_version_of_the_programs() {
+    let version = env!("CARGO_PKG_VERSION");
+    for (file, line) in [
+        ("packaging/deb/changelog", format!("musterd ({version}) ")),
+        (
+            "packaging/rpm/musterd.spec",
+            format!("\nVersion:        {version}\n"),
+        ),
+        ("packaging/arch/PKGBUILD", format!("\npkgver={version}\n")),
+        ("docs/release-notes.md", format!("\n## {version}")),
+    ] {
+        let Some(text) = shipped(file) else { return };
+        assert!(text.contains(&line), "{file} has no {line:?}");
+    }
+}
