@@ -291,7 +291,7 @@ pub struct RunArgs {
     pub nice: Option<i32>,
     /// Tokens it may use, in and out together
     #[arg(long, value_name = "N", help_heading = "Limits")]
-    pub tokens_max: Option<u64>,
+    pub tokens_max: Option<std::num::NonZeroU64>,
     /// Who is turned away first under pressure: low, normal or high
     #[arg(long, value_name = "low|normal|high", help_heading = "Limits")]
     pub priority: Option<Priority>,
