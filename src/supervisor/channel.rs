@@ -4,16 +4,16 @@
 //! However much a worker writes, it gets one slice of the loop's time and then waits for its
 //! next turn; however little one reads, it holds up nobody.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
 
-use super::Supervisor;
 use super::life::Promise;
 use super::prepare::OwnEnd;
 use super::settling::Terminal;
 use super::socket::{Read, Socket};
 use super::step::Event;
+use super::{SHARE, Supervisor};
 use crate::control::codec::{Half, Piece};
 use crate::control::frame::{Down, Heard, Limits, Spawn, Up};
 use crate::sys::clock;
@@ -123,18 +123,24 @@ impl Supervisor {
         if !self.children.has_channels() || self.is_reloading() {
             return false;
         }
-        let ready = match self.children.ready_channels() {
-            Ok(ready) => ready,
-            Err(error) => {
-                tracing::error!(%error, "cannot watch the control channels");
-                return false;
+        let began = Instant::now();
+        let mut had_one = false;
+        while began.elapsed() < SHARE {
+            let ready = match self.children.ready_channels() {
+                Ok(ready) if ready.is_empty() => break,
+                Ok(ready) => ready,
+                Err(error) => {
+                    tracing::error!(%error, "cannot watch the control channels");
+                    break;
+                }
+            };
+            had_one = true;
+            let now = clock::now();
+            for node in &ready {
+                self.channel_ready(*node, now);
             }
-        };
-        let now = clock::now();
-        for node in &ready {
-            self.channel_ready(*node, now);
         }
-        !ready.is_empty()
+        had_one
     }
 
     fn channel_ready(&mut self, node: NodeId, now: Now) {

@@ -116,11 +116,12 @@ const ATTENDANCE: u64 = 5;
 /// Bits of an event's data that say what it is of; the others are the number.
 const KIND_BITS: u32 = 4;
 
-/// Children that get a turn in one pass: the end of one takes up to a millisecond.
-const AT_ONCE: usize = 16;
+/// Children that get a turn at once.
+const AT_ONCE: usize = 64;
 
-/// Channels that get a turn in one pass.
-const CHANNELS: usize = 16;
+/// Channels that get a turn at once. Few: who is asked for and left out would not come first
+/// the next time.
+const CHANNELS: usize = 2;
 
 /// The table.
 #[derive(Debug)]

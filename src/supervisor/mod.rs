@@ -66,7 +66,7 @@ pub mod views;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{broadcast, mpsc};
 
@@ -254,11 +254,9 @@ pub struct Supervisor {
 const QUEUE: usize = 1024;
 /// Changes a slow listener may lag behind.
 const CHANGES: usize = 8192;
-/// Commands handled before the loop looks at children again.
-const BATCH: usize = 64;
-/// Timers handled before the loop looks at anything else: one may end a worker, which takes a
-/// millisecond.
-const TIMERS: usize = 8;
+/// What one kind of work may take of a pass of the loop before the others have their turn. One
+/// thing may take longer; the next is not begun.
+const SHARE: Duration = Duration::from_millis(1);
 
 enum Turn {
     Command(Queued),
@@ -407,7 +405,8 @@ impl Supervisor {
     /// The children and the timers come first; what always has something to say must not make
     /// everybody else wait for ever.
     async fn give_turns(&mut self) {
-        for _ in 0..BATCH {
+        let began = Instant::now();
+        while began.elapsed() < SHARE {
             match self.inner.try_recv() {
                 Ok(inner) => self.handle_inner(inner),
                 Err(_) => break,
@@ -423,22 +422,25 @@ impl Supervisor {
 
     /// Takes what else is waiting too, so that a burst of calls costs one round of the loop.
     fn commands_in_batch(&mut self, first: Queued) {
-        let now = clock::now().mono;
+        let (began, now) = (Instant::now(), clock::now().mono);
         let mut next = Some(first);
-        for _ in 0..BATCH {
-            let Some(queued) = next else { break };
+        while let Some(queued) = next {
             self.counters.lag.add(now.since(queued.at));
             self.handle_command(queued.command);
-            next = self.commands.try_recv().ok();
-        }
-        if let Some(queued) = next {
-            self.counters.lag.add(now.since(queued.at));
-            self.handle_command(queued.command);
+            next = match began.elapsed() < SHARE {
+                true => self.commands.try_recv().ok(),
+                false => None,
+            };
         }
     }
 
     fn handle_ready(&mut self, ready: Vec<Ready>) {
+        let began = Instant::now();
         for ready in ready {
+            // What is left is ready still, and the set says so again.
+            if began.elapsed() >= SHARE {
+                break;
+            }
             match ready {
                 Ready::Leader(node) => self.leader_ready(node),
                 Ready::Leaf(node) => self.leaf_ready(node),
@@ -481,10 +483,10 @@ impl Supervisor {
 
     /// Takes up some of what is due; the rest is due still.
     fn handle_time(&mut self, now: Now) {
-        for _ in 0..TIMERS {
-            let Some((due, key)) = self.timers.pop(now.mono) else {
-                return;
-            };
+        let began = Instant::now();
+        while began.elapsed() < SHARE
+            && let Some((due, key)) = self.timers.pop(now.mono)
+        {
             self.counters.lag.add(now.mono.since(due));
             match key {
                 Key::Node(node) => self.tick(node),
