@@ -75,6 +75,8 @@ put 644 "$polkitdir" packaging/dbus/org.muster1.policy
 
 put 644 "$vendordir" config/musterd.toml
 
+put 644 "$datadir/metainfo" packaging/org.muster1.musterd.metainfo.xml
+
 put 644 "$mandir/man1" packaging/man/*.1
 put 644 "$mandir/man5" packaging/man/*.5
 put_naming "$mandir/man8" packaging/man/*.8

@@ -38,6 +38,14 @@ else
     no
 fi
 
+step "XML"
+if xmllint --noout --nonet packaging/dbus/*.xml packaging/dbus/*.conf packaging/dbus/*.policy &&
+    appstreamcli validate --no-net packaging/*.metainfo.xml >/dev/null; then
+    echo ok
+else
+    no
+fi
+
 step "the files that the release notes list"
 # Theirs are between the marks; a link has no target there, and whether a document is long enough
 # to be compressed does not matter.

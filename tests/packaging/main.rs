@@ -97,6 +97,10 @@ fn every_package_has_the_version_of_the_programs() {
             format!("\nVersion:        {version}\n"),
         ),
         ("packaging/arch/PKGBUILD", format!("\npkgver={version}\n")),
+        (
+            "packaging/org.muster1.musterd.metainfo.xml",
+            format!("<release version=\"{version}\""),
+        ),
         ("docs/release-notes.md", format!("\n## {version}")),
     ] {
         let Some(text) = shipped(file) else { return };
