@@ -512,7 +512,8 @@ pub struct ReapArgs {
 /// Arguments of `forget`.
 #[derive(Debug, Clone, Args)]
 pub struct ForgetArgs {
-    /// Also with uncommitted work in the worktree, or a worktree that could not be looked at
+    /// Also with uncommitted work in the worktree, or a worktree that could not be looked at; an
+    /// adopted process that runs goes off the roll and is left alone
     #[arg(long)]
     pub force: bool,
     /// Workers

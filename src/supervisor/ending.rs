@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::channel::CLOSED;
 use super::children::Child;
-use super::handle::{CancelReply, CancelState, Change};
+use super::handle::{CancelReply, CancelState, Change, Ended, Reply};
 use super::ladder::Act;
 use super::members::{kill_all, leftovers, members, report, signal_group_of, signal_rest, thaw};
 use super::step::{Effect, Event};
@@ -342,15 +342,9 @@ impl Supervisor {
         let now = clock::now();
         // What it left running may have written too.
         self.drain_channel(node, None, now);
-        let Some(mut child) = self.children.remove(node) else {
+        let Some(mut child) = self.unwatch(node) else {
             return;
         };
-        self.journal_stream_ended(node);
-        self.timers.set(Key::Node(node), None);
-        self.timers.set(Key::Listen(node), None);
-        self.timers.set(Key::Stopping(node), None);
-        self.timers.set(Key::Life(node), None);
-        self.deadlines.remove(node);
         let adopted = child.adopted.is_some();
         let exit = wait::reap(std::os::fd::AsFd::as_fd(&child.process))
             .ok()
@@ -412,6 +406,28 @@ impl Supervisor {
         if let Some(waiters) = last {
             self.settle_for_good(child.id, waiters, now);
         }
+    }
+
+    /// Out of the table, with all that would have looked at it again.
+    fn unwatch(&mut self, node: NodeId) -> Option<Child> {
+        let child = self.children.remove(node)?;
+        self.journal_stream_ended(node);
+        for key in [
+            Key::Node(node),
+            Key::Listen(node),
+            Key::Stopping(node),
+            Key::Life(node),
+        ] {
+            self.timers.set(key, None);
+        }
+        self.deadlines.remove(node);
+        Some(child)
+    }
+
+    /// A child that is no affair of ours any more; answers who waits for its end.
+    pub(super) fn forget_child(&mut self, node: NodeId) -> Vec<Reply<Ended>> {
+        self.unwatch(node)
+            .map_or_else(Vec::new, |child| child.waiters)
     }
 
     pub(super) fn remove_leaf(&mut self, leaf: Leaf, tries: u32, now: Now) {
