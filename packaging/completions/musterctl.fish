@@ -498,7 +498,7 @@ off\t'Tables for people'"
 complete -c musterctl -n "__fish_musterctl_using_subcommand forget" -l color -d 'Colours' -r -f -a "auto\t'On a terminal'
 always\t'Also in a pipe'
 never\t'Never'"
-complete -c musterctl -n "__fish_musterctl_using_subcommand forget" -l force -d 'Also with uncommitted work in the worktree, or a worktree that could not be looked at'
+complete -c musterctl -n "__fish_musterctl_using_subcommand forget" -l force -d 'Also with uncommitted work in the worktree, or a worktree that could not be looked at; an adopted process that runs goes off the roll and is left alone'
 complete -c musterctl -n "__fish_musterctl_using_subcommand forget" -l system -d 'Talk to the system\'s daemon over the system bus'
 complete -c musterctl -n "__fish_musterctl_using_subcommand forget" -l user -d 'Talk to this user\'s daemon: the user service, or a private one'
 complete -c musterctl -n "__fish_musterctl_using_subcommand forget" -s j -d 'Same as --json=pretty on a terminal, --json=short otherwise'

@@ -291,7 +291,7 @@ pub struct RunArgs {
     pub nice: Option<i32>,
     /// Tokens it may use, in and out together
     #[arg(long, value_name = "N", help_heading = "Limits")]
-    pub tokens_max: Option<u64>,
+    pub tokens_max: Option<std::num::NonZeroU64>,
     /// Who is turned away first under pressure: low, normal or high
     #[arg(long, value_name = "low|normal|high", help_heading = "Limits")]
     pub priority: Option<Priority>,
@@ -512,7 +512,8 @@ pub struct ReapArgs {
 /// Arguments of `forget`.
 #[derive(Debug, Clone, Args)]
 pub struct ForgetArgs {
-    /// Also with uncommitted work in the worktree, or a worktree that could not be looked at
+    /// Also with uncommitted work in the worktree, or a worktree that could not be looked at; an
+    /// adopted process that runs goes off the roll and is left alone
     #[arg(long)]
     pub force: bool,
     /// Workers

@@ -126,6 +126,13 @@ impl Daemon {
                         self.client.replace(client);
                     }
                 }
+                // It was there when this program connected.
+                (CallError::Unreachable(why), None) => {
+                    return Err(CallError::Unreachable(format!(
+                        "{why}; it has gone meanwhile. If it was killed its workers ended with it: \
+                         musterctl list -a"
+                    )));
+                }
                 _ => return Err(error),
             }
             tokio::time::sleep(PAUSE).await;

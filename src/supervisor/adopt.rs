@@ -267,6 +267,35 @@ impl Supervisor {
     }
 
     /// The pidfd of an adopted process is readable.
+    /// Is it somebody else's process?
+    pub(super) fn is_adopted(&self, node: NodeId) -> bool {
+        let child = self.children.get(node);
+        child.is_some_and(|child| child.adopted.is_some())
+    }
+
+    /// Takes a living adopted process off the roll; nothing is sent to it.
+    pub(super) fn let_go(
+        &mut self,
+        id: WorkerId,
+        node: NodeId,
+        force: bool,
+    ) -> Result<(), Refused> {
+        if !force {
+            return Err(Refused::WrongState {
+                id,
+                status: Status::Live,
+                why: "it was adopted and runs; with --force its row goes and it is left alone"
+                    .to_owned(),
+            });
+        }
+        for waiter in self.forget_child(node) {
+            let _ = waiter.send(Err(Refused::NoSuchWorker(id.to_string())));
+        }
+        drop(self.take_off(id, "forgotten"));
+        self.look_for_idleness(clock::now());
+        Ok(())
+    }
+
     pub(super) fn adopted_ready(&mut self, node: NodeId) {
         if self
             .children

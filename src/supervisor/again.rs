@@ -233,6 +233,9 @@ impl Supervisor {
                     show_duration(rules.window)
                 ));
             }
+            Verdict::Ended if ended.budget_is_spent() && asks_to(&rules, &ended) => {
+                ended.note = Some(format!("{how}; not started again: its tokens are spent"));
+            }
             Verdict::Ended if lost && asks_to(&rules, &ended) => {
                 ended.note = Some(format!("{how}; not started again: {FORGOTTEN}"));
             }
@@ -259,7 +262,10 @@ impl Supervisor {
         let end = End {
             outcome: ended.outcome.unwrap_or(Outcome::Unknown),
             lived,
-            stopped: again.stopped || closed || ended.cancelled.is_some(),
+            stopped: again.stopped
+                || closed
+                || ended.cancelled.is_some()
+                || ended.budget_is_spent(),
         };
         let mut jitter = [0; 2];
         // Without random bytes they come back together: no harm that this could prevent.

@@ -25,6 +25,8 @@ const SLICE: usize = 8 * 1024;
 /// Bytes that a leader left unread and that are handled together with its end; more of them
 /// take turns like everybody's.
 const SLICE_AT_END: usize = 32 * 1024;
+/// Why a channel is gone, if nothing is wrong with it.
+pub(super) const CLOSED: &str = "its end was closed";
 
 /// What is kept of the reason, bytes: it may quote what the worker wrote.
 const WHY_MAX: usize = 256;
@@ -178,7 +180,7 @@ impl Supervisor {
                 }
                 Ok(Read::End) => {
                     let why = if socket.decoder.is_between_frames() {
-                        "its end was closed"
+                        CLOSED
                     } else {
                         "it ended within a frame"
                     };

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use super::handle::{CancelReply, CancelState, Change};
+use super::channel::CLOSED;
+use super::children::Child;
+use super::handle::{CancelReply, CancelState, Change, Ended, Reply};
 use super::ladder::Act;
 use super::members::{kill_all, leftovers, members, report, signal_group_of, signal_rest, thaw};
 use super::step::{Effect, Event};
@@ -35,8 +37,9 @@ impl Supervisor {
         match wait::peek(std::os::fd::AsFd::as_fd(&child.process)) {
             Ok(Some(exit)) => {
                 self.children.leader_seen(node);
-                if child.tty && child.attended == 0 && exit == Exit::Signal(libc::SIGHUP) {
-                    // Its client has gone before it could say that it was there.
+                if child.tty && exit == Exit::Signal(libc::SIGHUP) {
+                    // Its client has gone before it could say that it was there, or the kernel
+                    // has not come to closing the attendance yet.
                     self.on_event(node, Event::Signalled(libc::SIGHUP));
                 }
                 if self.drain_channel(node, Some(exit), clock::now()) {
@@ -150,12 +153,12 @@ impl Supervisor {
         let Some(child) = self.children.get(node) else {
             return;
         };
-        let (id, leader_runs) = (child.id, child.machine.leader_runs());
+        let (id, lives) = (child.id, child.machine.lives());
         self.again.stop(id);
         let now = clock::now();
         let _ = self.registry.update(id, |row| {
             row.status = Status::Stopping;
-            if row.cancelled.is_none() && leader_runs {
+            if row.cancelled.is_none() && lives {
                 row.cancelled = Some(Cancellation::new(by, reason, now.wall));
             }
         });
@@ -339,15 +342,9 @@ impl Supervisor {
         let now = clock::now();
         // What it left running may have written too.
         self.drain_channel(node, None, now);
-        let Some(mut child) = self.children.remove(node) else {
+        let Some(mut child) = self.unwatch(node) else {
             return;
         };
-        self.journal_stream_ended(node);
-        self.timers.set(Key::Node(node), None);
-        self.timers.set(Key::Listen(node), None);
-        self.timers.set(Key::Stopping(node), None);
-        self.timers.set(Key::Life(node), None);
-        self.deadlines.remove(node);
         let adopted = child.adopted.is_some();
         let exit = wait::reap(std::os::fd::AsFd::as_fd(&child.process))
             .ok()
@@ -362,9 +359,13 @@ impl Supervisor {
         let (rung, processes) = (child.machine.rung(), child.processes);
         let lived = ended.mono.since(child.started);
         let waiters = std::mem::take(&mut child.waiters);
+        let why = unsaid(&child, outcome);
         let last = self.end_generation(child.id, lived, waiters, now, |row| {
             row.status = Status::Exited;
             row.outcome = Some(outcome);
+            if row.cancelled.is_none() && row.note.is_none() {
+                row.note = why;
+            }
             row.how_known = Some(if adopted {
                 HowKnown::PidfdClosed
             } else {
@@ -405,6 +406,28 @@ impl Supervisor {
         if let Some(waiters) = last {
             self.settle_for_good(child.id, waiters, now);
         }
+    }
+
+    /// Out of the table, with all that would have looked at it again.
+    fn unwatch(&mut self, node: NodeId) -> Option<Child> {
+        let child = self.children.remove(node)?;
+        self.journal_stream_ended(node);
+        for key in [
+            Key::Node(node),
+            Key::Listen(node),
+            Key::Stopping(node),
+            Key::Life(node),
+        ] {
+            self.timers.set(key, None);
+        }
+        self.deadlines.remove(node);
+        Some(child)
+    }
+
+    /// A child that is no affair of ours any more; answers who waits for its end.
+    pub(super) fn forget_child(&mut self, node: NodeId) -> Vec<Reply<Ended>> {
+        self.unwatch(node)
+            .map_or_else(Vec::new, |child| child.waiters)
     }
 
     pub(super) fn remove_leaf(&mut self, leaf: Leaf, tries: u32, now: Now) {
@@ -448,4 +471,17 @@ impl Supervisor {
         }
         self.end_hooks("was killed: the service had to stop");
     }
+}
+
+/// What a row without a cancel could not tell else: why somebody who asked for nothing is gone.
+fn unsaid(child: &Child, outcome: Outcome) -> Option<String> {
+    if outcome == Outcome::Completed {
+        return None;
+    }
+    if child.tty && child.machine.was_asked(libc::SIGHUP) {
+        return Some("its terminal was closed".to_owned());
+    }
+    let why = child.lost.as_deref()?;
+    // That its end is closed is what every exit looks like.
+    (why != CLOSED).then(|| format!("its control channel was lost: {why}"))
 }

@@ -116,7 +116,7 @@ impl Supervisor {
         if self
             .children
             .get(node)
-            .is_some_and(|child| !child.machine.is_stopping() && child.machine.leader_runs())
+            .is_some_and(|child| !child.machine.is_stopping() && child.machine.lives())
         {
             let by = self.set.me.uid;
             self.cancel_node(node, by, reason, false);
@@ -199,7 +199,7 @@ impl Supervisor {
 fn facts(child: &Child, row: Option<&Row>) -> Facts {
     Facts {
         deadline: child.deadline,
-        ended: !child.machine.leader_runs(),
+        ended: !child.machine.lives(),
         frozen: child.frozen,
         settled: row.is_some_and(|row| row.settled),
         kept: child.attended > 0 || row.is_some_and(|row| row.held),

@@ -147,7 +147,7 @@ fn short_life(row: &Row) -> &'static str {
         return "";
     };
     if exited.since(started) < 1_000_000 {
-        " within a second of its start; is a sandbox of the service in its way?"
+        " within a second of its start; under the service its sandbox may be in the way"
     } else {
         ""
     }

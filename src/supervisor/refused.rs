@@ -50,7 +50,7 @@ pub enum Refused {
         path: String,
     },
     /// Admission is closed.
-    #[error("musterd is draining and takes no new workers")]
+    #[error("musterd is draining and takes no new workers until `musterctl resume`")]
     Draining,
     /// The daemon is on its way out.
     #[error("musterd is shutting down")]

@@ -227,6 +227,16 @@ impl Machine {
         self.leader == Leader::Runs
     }
 
+    /// The leader runs, or what it left may go on without it: the worker lives.
+    pub fn lives(&self) -> bool {
+        self.leader_runs() || (self.leftovers == LeftoversPolicy::Wait && !self.finished)
+    }
+
+    /// Was its end by this signal asked for, by whom ever?
+    pub fn was_asked(&self, signal: i32) -> bool {
+        self.asked.contains(&signal)
+    }
+
     /// A ladder is under way or about to begin.
     pub fn is_stopping(&self) -> bool {
         self.saving.is_some() || self.ladder.is_some()

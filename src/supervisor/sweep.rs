@@ -156,7 +156,10 @@ impl Supervisor {
             Ok(id) => id,
             Err(refused) => return answer(reply, Err(refused)),
         };
-        self.want_sweep(Wanted::forget(id, force, reply));
+        match self.children.node_of(id) {
+            Some(node) if self.is_adopted(node) => answer(reply, self.let_go(id, node, force)),
+            _ => self.want_sweep(Wanted::forget(id, force, reply)),
+        }
     }
 
     /// The daemon's own tick.
@@ -441,7 +444,7 @@ impl Supervisor {
         }
     }
 
-    fn take_off(
+    pub(super) fn take_off(
         &mut self,
         id: WorkerId,
         why: &'static str,

@@ -395,6 +395,8 @@ impl Supervisor {
             return Ok(());
         };
         let sent = match whom {
+            // Signals to a zombie arrive, and do nothing.
+            Whom::Leader if !child.machine.leader_runs() => Ok(Delivery::Gone),
             Whom::Leader => signal_leader_of(child, signal),
             Whom::Group => signal_group_of(child, signal),
             Whom::All if signal == libc::SIGKILL => {

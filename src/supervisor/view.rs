@@ -28,7 +28,10 @@ impl Supervisor {
             liveness: child.map(|c| liveness(&c.life, now)),
             status_text: child.map_or(String::new(), |c| c.says.to_string()),
             owner: row.owner,
-            pid: row.process.filter(|_| child.is_some()).map(|p| p.pid.get()),
+            pid: row
+                .process
+                .filter(|_| child.is_some_and(|child| child.machine.leader_runs()))
+                .map(|p| p.pid.get()),
             parent: row.parent,
             depth: row.depth,
             msg_depth: row.msg_depth,
@@ -171,6 +174,7 @@ impl Supervisor {
             },
             degraded,
             n_workers: u32::try_from(self.children.len()).unwrap_or(u32::MAX),
+            n_adopted: u32::try_from(self.children.adopted()).unwrap_or(u32::MAX),
             n_rows: u32::try_from(self.registry.len()).unwrap_or(u32::MAX),
             n_quarantined: self.quarantined,
             by_status: self

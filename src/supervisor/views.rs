@@ -241,6 +241,8 @@ pub struct ServiceView {
     pub degraded: Vec<String>,
     /// Live children.
     pub n_workers: u32,
+    /// Processes among them that were adopted: a drain and the end of the service leave them.
+    pub n_adopted: u32,
     /// Rows.
     pub n_rows: u32,
     /// Files in quarantine.

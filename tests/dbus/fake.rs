@@ -166,6 +166,7 @@ fn service() -> ServiceView {
         containment: "cgroup".into(),
         degraded: vec![],
         n_workers: 2,
+        n_adopted: 0,
         n_rows: 3,
         n_quarantined: 0,
         by_status: BTreeMap::new(),

@@ -203,3 +203,43 @@ fn what_an_adopted_process_starts_has_it_as_its_parent() {
     drop(process);
     world.end();
 }
+
+#[test]
+fn a_drain_does_not_wait_for_an_adopted_process_and_says_that_it_is_left() {
+    let world = World::new();
+    let process = stranger(&world, "agent", true);
+    let id = adopt(&world, &process);
+    let said = world.ctl(&["drain"]).ok();
+    assert!(
+        said.stdout
+            .contains("no worker is left (1 adopted process is left alone)"),
+        "{said:?}"
+    );
+    assert!(is_alive(&process));
+    assert_eq!(world.status_of(&id), "live");
+    world.ctl(&["resume"]).ok();
+    drop(process);
+    world.end();
+}
+
+#[test]
+fn an_adopted_process_can_be_let_go() {
+    let world = World::new();
+    let process = stranger(&world, "agent", true);
+    let id = adopt(&world, &process);
+    let said = world.ctl(&["forget", &id]);
+    assert_ne!(said.code, 0, "{said:?}");
+    assert!(
+        said.stderr.contains("with --force its row goes"),
+        "{said:?}"
+    );
+    world.ctl(&["forget", "--force", &id]).ok();
+    assert!(is_alive(&process));
+    assert_eq!(world.ctl(&["status", &id]).code, 4);
+    // It may be adopted anew.
+    let again = adopt(&world, &process);
+    assert_ne!(again, id);
+    drop(process);
+    world.ended(&again);
+    world.end();
+}

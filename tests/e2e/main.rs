@@ -26,6 +26,7 @@ mod environment;
 mod heartbeat;
 mod hostile;
 mod journal;
+mod leftovers_wait;
 mod liveness;
 mod notify;
 mod output;

@@ -281,3 +281,21 @@ fn without_a_terminal_it_says_what_to_do() {
     assert!(world.daemons().is_empty());
     world.end();
 }
+
+#[test]
+fn a_full_screen_program_that_is_killed_or_suspended_leaves_no_mode_behind() {
+    let world = World::new();
+    let script = r"printf '\033[?1049h\033[?1000h\033[?25lup'; exec sleep 1000";
+    let mut terminal = Terminal::start(&world, &[], &["sh", "-c", script]);
+    terminal.expect("up");
+    let undone = "\x1b[?1000l\x1b[?1049l\x1b[?25h";
+    proc::signal(terminal.pid(), Signal::SIGTSTP);
+    terminal.expect(undone);
+    proc::signal(terminal.pid(), Signal::SIGCONT);
+    terminal.expect("\x1b[?1049h\x1b[?1000h\x1b[?25l");
+    let id = text(&world.show("shown")["id"]);
+    world.ctl(&["kill", "--signal=KILL", &id]).ok();
+    terminal.expect(undone);
+    assert_eq!(terminal.end(), 137);
+    world.end();
+}

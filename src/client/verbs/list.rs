@@ -120,10 +120,10 @@ fn table(workers: &[Worker], users: &Users, now: i64) -> Table {
                 other => other,
             },
         });
-        let since = worker.exited.or(worker.started).unwrap_or(worker.created);
+        let since = report::since(worker).map_or_else(|| "?".to_owned(), |at| relative(at, now));
         cells.push(worker.pid.map_or("-".to_owned(), |p| p.to_string()).into());
         cells.push(users.name(worker.owner.uid).into());
-        cells.push(relative(since, now).into());
+        cells.push(since.into());
         cells.push(command_line(&worker.argv).into());
         table.row(cells);
     }

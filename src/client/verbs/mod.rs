@@ -7,6 +7,7 @@ pub mod check_config;
 mod journal;
 mod list;
 mod logs;
+mod modes;
 mod monitor;
 mod pty;
 mod reap;

@@ -5,12 +5,14 @@
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::{mpsc, oneshot};
 
+use super::modes::Modes;
 use super::run::{say_unenforced, spawn, title};
 use super::terminal::{Raw, modes, pass_size, set_modes};
 use super::{report, wait};
@@ -79,8 +81,10 @@ pub async fn run(
     let id = &spawned.id;
     // Open until the end: somebody is there.
     let _attendance = attend(daemon, id).await?;
-    let shown = show(daemon, id, &master, slave, signals).await?;
-    match shown {
+    let modes = Arc::new(Mutex::new(Modes::default()));
+    let shown = show(daemon, id, &master, slave, signals, &modes).await;
+    put_back(&modes, true);
+    match shown? {
         Shown::Ended(ended) => {
             if out.json.is_some() {
                 wait::print(std::slice::from_ref(&*ended), out);
@@ -136,6 +140,7 @@ async fn show(
     master: &OwnedFd,
     slave: OwnedFd,
     mut signals: Signals,
+    modes: &Arc<Mutex<Modes>>,
 ) -> Result<Shown, Failure> {
     let cannot = |e: io::Error| Failure::failed(format!("cannot pass the terminal on: {e}"));
     let copy = || master.try_clone().map_err(cannot);
@@ -148,8 +153,9 @@ async fn show(
     let (keys, screen) = (copy()?, copy()?);
     let tell = hang_up.clone();
     thread("keys", move || type_in(&keys, &tell)).map_err(cannot)?;
+    let seen = Arc::clone(modes);
     thread("screen", move || {
-        if show_output(&screen, &stopped).is_err() {
+        if show_output(&screen, &stopped, &seen).is_err() {
             let _ = hang_up.send(());
         }
         let _ = shown.send(());
@@ -164,8 +170,8 @@ async fn show(
             Some(()) = hung_up.recv() => return Ok(Shown::HungUp),
             signal = signals.next() => match signal {
                 Signal::SIGWINCH => drop(pass_size(master, false)),
-                Signal::SIGTSTP => suspend(&raw, master).map_err(cannot)?,
-                Signal::SIGCONT => resume(&raw, master).map_err(cannot)?,
+                Signal::SIGTSTP => suspend(&raw, master, modes).map_err(cannot)?,
+                Signal::SIGCONT => resume(&raw, master, modes).map_err(cannot)?,
                 ending => return Ok(Shown::Signal(ending as i32)),
             },
         }
@@ -178,17 +184,41 @@ async fn show(
 }
 
 /// Stops this program as a shell expects it of a job; goes on when it is continued.
-fn suspend(raw: &Raw, master: &OwnedFd) -> io::Result<()> {
+fn suspend(raw: &Raw, master: &OwnedFd, modes: &Mutex<Modes>) -> io::Result<()> {
+    put_back(modes, false);
     raw.leave();
     nix::sys::signal::raise(Signal::SIGSTOP)?;
-    resume(raw, master)
+    resume(raw, master, modes)
 }
 
-fn resume(raw: &Raw, master: &OwnedFd) -> io::Result<()> {
+fn resume(raw: &Raw, master: &OwnedFd, modes: &Mutex<Modes>) -> io::Result<()> {
     raw.again()?;
+    write_out(&lock(modes).redo());
     // Whatever the shell has written meanwhile is drawn over. The size may not be known now.
     let _ = pass_size(master, true);
     Ok(())
+}
+
+/// The screen, the mouse and the rest as they were before the worker changed them; for good also
+/// a line of our own.
+fn put_back(modes: &Mutex<Modes>, for_good: bool) {
+    let modes = lock(modes);
+    let mut text = modes.undo();
+    if for_good && modes.is_within_line() {
+        text.push_str("\r\n");
+    }
+    write_out(&text);
+}
+
+fn lock(modes: &Mutex<Modes>) -> MutexGuard<'_, Modes> {
+    modes.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Best effort: the terminal may be gone.
+fn write_out(text: &str) {
+    let mut stdout = io::stdout();
+    let _ = stdout.write_all(text.as_bytes());
+    let _ = stdout.flush();
 }
 
 fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
@@ -252,7 +282,7 @@ fn type_in(master: &OwnedFd, hang_up: &mpsc::UnboundedSender<()>) {
 
 /// From the worker to the screen, until it has ended (`stopped` is at its end) and nothing is
 /// left to show. The error: our output does not take it.
-fn show_output(master: &OwnedFd, stopped: &OwnedFd) -> io::Result<()> {
+fn show_output(master: &OwnedFd, stopped: &OwnedFd, modes: &Mutex<Modes>) -> io::Result<()> {
     let mut stdout = io::stdout();
     let mut master = std::fs::File::from(master.try_clone()?);
     let mut buffer = [0; 16 * 1024];
@@ -269,7 +299,9 @@ fn show_output(master: &OwnedFd, stopped: &OwnedFd) -> io::Result<()> {
         let over = !fds[1].revents().is_empty();
         match master.read(&mut buffer) {
             Ok(n) if n > 0 => {
-                stdout.write_all(buffer.get(..n).unwrap_or_default())?;
+                let bytes = buffer.get(..n).unwrap_or_default();
+                lock(modes).saw(bytes);
+                stdout.write_all(bytes)?;
                 stdout.flush()?;
                 if over {
                     left = left.saturating_sub(n);

@@ -89,10 +89,27 @@ pub fn ending(worker: &Worker) -> String {
     {
         parts.push(format!("reason: {}", escape(&cancelled.reason)));
     }
-    if let Some(note) = worker.note.as_deref().filter(|n| !n.is_empty()) {
-        parts.push(escape(note));
+    if let Some(note) = worker.note.as_deref() {
+        // What ended it is said already, and part of the note for whoever reads the row alone.
+        let how = outcome(worker).replace(" (", ", ").replace(')', "");
+        let note = escape(note);
+        let rest = note
+            .strip_prefix(&how)
+            .map(|rest| rest.trim_start_matches("; "));
+        let rest = rest.unwrap_or(&note);
+        if !rest.is_empty() {
+            parts.push(rest.to_owned());
+        }
     }
     format!("{}: {}", escape(&worker.title()), parts.join(", "))
+}
+
+/// Since when it is what it is; `None` if the moment of its end is not known.
+pub fn since(worker: &Worker) -> Option<i64> {
+    match worker.exited {
+        None if worker.is_terminal() => None,
+        exited => Some(exited.or(worker.started).unwrap_or(worker.created)),
+    }
 }
 
 /// `completed (exit code 0)`, `crashed (killed for lack of memory, SIGKILL)`, ...

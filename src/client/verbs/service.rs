@@ -12,8 +12,7 @@ use crate::client::output::Output;
 use crate::client::output::text::escape;
 use crate::dbus::client::CallError;
 use crate::dbus::errors;
-use crate::supervisor::handle::{DrainOptions, ListFilter};
-use crate::worker::Status;
+use crate::supervisor::handle::DrainOptions;
 
 /// Between two looks at a service that drains.
 const LOOK: Duration = Duration::from_millis(200);
@@ -28,11 +27,14 @@ pub async fn drain(daemon: &Daemon, args: &DrainArgs, out: &mut Output) -> Resul
         .call(async |client| client.drain(&args.reason, options).await)
         .await
         .map_err(|e| failure(e, Asking::Action))?;
-    let mut left = 0;
+    let mut left = Left::default();
     if !args.no_block {
         loop {
             match remaining(daemon).await {
-                Ok(0) => break,
+                Ok(found) if found.workers == 0 => {
+                    left = found;
+                    break;
+                }
                 Ok(_) => tokio::time::sleep(LOOK).await,
                 // It ends with the last worker: gone, or at it.
                 Err(CallError::Unreachable(_)) if args.exit => break,
@@ -42,15 +44,22 @@ pub async fn drain(daemon: &Daemon, args: &DrainArgs, out: &mut Output) -> Resul
                 Err(error) => return Err(failure(error, Asking::Action)),
             }
         }
-    } else if let Ok(n) = remaining(daemon).await {
-        left = n;
+    } else if let Ok(found) = remaining(daemon).await {
+        left = found;
     }
     if out.json.is_some() {
-        out.json(&json!({ "state": "draining", "workers": left }));
+        out.json(&json!({ "state": "draining", "workers": left.workers, "adopted": left.adopted }));
     } else if !out.quiet {
-        let left = match left {
-            0 => "no worker is left".to_owned(),
-            n => format!("{} left", count(n, "worker is", "workers are")),
+        let adopted = match left.adopted {
+            0 => String::new(),
+            n => format!(
+                " ({} left alone)",
+                count(n, "adopted process is", "adopted processes are")
+            ),
+        };
+        let left = match left.workers {
+            0 => format!("no worker is left{adopted}"),
+            n => format!("{} left{adopted}", count(n, "worker is", "workers are")),
         };
         let then = if args.exit {
             "the daemon ends with the last of them"
@@ -62,18 +71,23 @@ pub async fn drain(daemon: &Daemon, args: &DrainArgs, out: &mut Output) -> Resul
     Ok(Code::DONE)
 }
 
-/// Workers that have not ended; of others' only the service's own count tells.
-async fn remaining(daemon: &Daemon) -> Result<u64, CallError> {
-    let filter = ListFilter {
-        status: vec![Status::Spawning, Status::Live, Status::Stopping],
-        limit: 1,
-        ..ListFilter::default()
-    };
-    let page = daemon
-        .call(async |client| client.list_page(&filter).await)
-        .await?;
-    let service = daemon.call(async |client| client.service().await).await?;
-    Ok(u64::from(service.n_workers).max(page.len() as u64))
+/// What a drain waits for: workers that have not ended. Adopted processes are left alone.
+async fn remaining(daemon: &Daemon) -> Result<Left, CallError> {
+    let view = daemon.call(async |client| client.status("").await).await?;
+    let number = |path: &str| view.pointer(path).and_then(serde_json::Value::as_u64);
+    let adopted = number("/service/n_adopted").unwrap_or(0);
+    let running = number("/service/n_workers").unwrap_or(0);
+    let starting = number("/service/by_status/spawning").unwrap_or(0);
+    Ok(Left {
+        workers: running.saturating_sub(adopted) + starting,
+        adopted,
+    })
+}
+
+#[derive(Clone, Copy, Default)]
+struct Left {
+    workers: u64,
+    adopted: u64,
 }
 
 /// Prints the counters; with `--json` as one text.

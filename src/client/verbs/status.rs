@@ -133,7 +133,7 @@ fn details(worker: &Worker, now: i64, out: &mut Output) {
     if worker.settled && !worker.is_terminal() {
         field(out, "Settled", "yes");
     }
-    if worker.tokens.input + worker.tokens.output > 0 {
+    if worker.tokens.input > 0 || worker.tokens.output > 0 {
         let tokens = worker.tokens;
         field(
             out,
@@ -206,7 +206,9 @@ fn details(worker: &Worker, now: i64, out: &mut Output) {
 
 /// `since Mon 2026-11-30 11:32:19 UTC; 3min ago`, and for how long it ran.
 fn since(worker: &Worker, now: i64) -> String {
-    let at = worker.exited.or(worker.started).unwrap_or(worker.created);
+    let Some(at) = report::since(worker) else {
+        return "at an unknown time".to_owned();
+    };
     let mut text = format!("since {}; {}", absolute(at), relative(at, now));
     if let (Some(started), Some(exited)) = (worker.started, worker.exited) {
         let ran = u64::try_from(exited.saturating_sub(started)).unwrap_or(0);
