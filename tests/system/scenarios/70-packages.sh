@@ -209,7 +209,8 @@ scenario "package removal ends the workers and keeps the roll, and a new install
 gone_paths() {
     local path
     for path in /var/lib/musterd /etc/musterd /run/musterd /run/musterd.sock \
-        /var/lib/systemd/timers/stamp-musterd-gc.timer /usr/libexec/musterd; do
+        /var/lib/systemd/timers/stamp-musterd-gc.timer /etc/needrestart/conf.d/musterd.conf \
+        /usr/libexec/musterd; do
         ! inside test -e "$path" || fail "$path is still there" || return 1
     done
     same "" "$(inside find /etc/systemd /var/lib/systemd/deb-systemd-helper-enabled \
