@@ -7,7 +7,7 @@
 //! dbus > supervisor::handle     calls in, replies and changes out; of sys only who a peer is
 //! supervisor > gc, registry, sys   the one owner of state
 //! gc, registry                  know nobody above them
-//! worker, control, gc::facts, gc::decide, supervisor::{step, ladder, liveness, admission}   PURE
+//! worker, control, gc::facts, gc::decide, supervisor::pure   PURE
 //! sys                           system calls; the only place with unsafe; knows no worker
 //! ```
 

@@ -75,13 +75,7 @@ const PURE: &[&str] = &[
     "control",
     "gc/facts.rs",
     "gc/decide.rs",
-    "supervisor/settle.rs",
-    "supervisor/step.rs",
-    "supervisor/ladder.rs",
-    "supervisor/liveness.rs",
-    "supervisor/life.rs",
-    "supervisor/restart.rs",
-    "supervisor/admission.rs",
+    "supervisor/pure",
 ];
 
 const IMPURE: &[&str] = &[

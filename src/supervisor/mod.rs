@@ -7,7 +7,6 @@
 //! wait for one of them -> read the clock once -> decide (step, admission, gc: pure) -> perform
 //! ```
 
-pub mod admission;
 pub mod adopt;
 pub mod again;
 pub mod attend;
@@ -28,9 +27,6 @@ pub mod helper;
 mod hook;
 mod idle;
 mod journal;
-pub mod ladder;
-pub mod life;
-pub mod liveness;
 mod looking;
 mod members;
 mod notified;
@@ -39,20 +35,18 @@ pub mod output;
 pub mod outside;
 mod prepare;
 mod pressure;
+pub mod pure;
 pub mod reconcile;
 pub mod refused;
 pub mod reload;
 pub mod report;
 mod requests;
-pub mod restart;
 mod restore;
 mod resume;
 mod saving;
-pub mod settle;
 mod settling;
 pub mod signals;
 mod socket;
-pub mod step;
 mod stopping;
 mod strangers;
 mod sweep;
@@ -85,6 +79,7 @@ use children::{Children, Ready};
 use counters::Counters;
 use deadlines::Deadlines;
 use handle::{Activity, Change, Command, Doors, Handle, Queued};
+pub use pure::{admission, ladder, life, liveness, restart, settle, step};
 use signals::Signals;
 pub use stopping::Stopped;
 use timers::{Key, Timers};

@@ -26,7 +26,7 @@ target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 deb=${MUSTERD_DEB:-}
 [ -n "$deb" ] || deb=$(packaging/deb/build.sh | tail -n 1)
 base=$target/vm/$suite
-packages=linux-image-cloud-amd64,initramfs-tools,udev,systemd,systemd-sysv,dbus,procps,python3-minimal,git
+packages=linux-image-cloud-amd64,initramfs-tools,udev,systemd,systemd-sysv,dbus,procps,python3-minimal,libpython3-stdlib,git
 tests/system/rootfs.sh "$suite" "$base" "$packages"
 
 work=$(mktemp -d "$target/vm/run-XXXXXX")

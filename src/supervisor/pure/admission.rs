@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::refused::Refused;
+use crate::supervisor::refused::Refused;
 use crate::worker::{Mono, Priority, WorkerId};
 
 /// What admission looks at.
