@@ -3,7 +3,7 @@
 use std::io;
 
 use super::children::Child;
-use crate::sys::process::{Delivery, ProcessRef, signal_group, standing, stat};
+use crate::sys::process::{Delivery, ProcessRef, group_of, signal_group, standing, stat};
 use crate::worker::{Leftovers, Pid, WorkerId};
 
 /// Command names kept of what a leader left.
@@ -113,8 +113,7 @@ pub(super) fn signal_rest(child: &Child, signal: i32) {
 }
 
 fn in_group(pid: Pid, group: Pid) -> bool {
-    let pid = rustix::process::Pid::from_raw(pid.get());
-    rustix::process::getpgid(pid).is_ok_and(|g| g.as_raw_nonzero().get() == group.get())
+    matches!(group_of(pid), Ok(Some(its)) if its == group)
 }
 
 pub(super) fn kill_all(child: &Child) {

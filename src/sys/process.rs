@@ -147,10 +147,8 @@ impl ProcessRef {
     /// Sends a signal to the process group that this process leads, and to it alone if it leads
     /// none. Our own group is not signalled.
     pub fn signal_with_group(&self, signal: i32) -> io::Result<Delivery> {
-        let pid = rustix::process::Pid::from_raw(self.id.pid.get());
-        let group = rustix::process::getpgid(pid);
-        let leads = pid.is_some() && group == pid.ok_or(rustix::io::Errno::SRCH);
-        if !leads || pid == Some(rustix::process::getpgrp()) {
+        let pid = self.id.pid;
+        if group_of(pid).ok().flatten() != Some(pid) || own_group() == Some(pid) {
             return self.signal(signal);
         }
         match signal_fd_with(self.fd.as_fd(), signal, PIDFD_SIGNAL_PROCESS_GROUP) {
@@ -203,10 +201,21 @@ pub(super) fn identity_of_child(pid: Pid) -> io::Result<ProcessId> {
     })
 }
 
+/// The process group of a process (getpgid(2)); `None` if its leader lies outside of our pid
+/// namespace, as that of a process which was put into a container from outside.
+pub fn group_of(pid: Pid) -> io::Result<Option<Pid>> {
+    let group = nix::unistd::getpgid(Some(nix::unistd::Pid::from_raw(pid.get())))?;
+    Ok(Pid::new(group.as_raw().into()).ok())
+}
+
+fn own_group() -> Option<Pid> {
+    Pid::new(nix::unistd::getpgrp().as_raw().into()).ok()
+}
+
 /// Sends a signal to a process group (kill(2)). Refuses our own group; [`Pid`] already refuses
 /// 0, 1 and negatives. Hold the leader unreaped meanwhile, or the number may be a stranger's.
 pub fn signal_group(pgid: Pid, signal: i32) -> io::Result<Delivery> {
-    if pgid.get() == rustix::process::getpgrp().as_raw_nonzero().get() {
+    if own_group() == Some(pgid) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             format!("process group {pgid} is this daemon's own: not signalled"),

@@ -8,7 +8,7 @@ suite=$1 dir=$2
 # What a worker must be able to do is tried with real programs, so some are in the image.
 packages=systemd,systemd-sysv,systemd-container,libpam-systemd,dbus,dbus-user-session,dbus-bin
 packages+=,polkitd,procps,strace,git,sudo,passwd,util-linux,libcap2-bin,lsof
-packages+=,nodejs,gcc,libc6-dev,bubblewrap,python3-minimal,iproute2
+packages+=,nodejs,gcc,libc6-dev,bubblewrap,python3-minimal,libpython3-stdlib,iproute2
 packages=${3:-$packages}
 
 # Suites run side by side, and two runs may want the same one.

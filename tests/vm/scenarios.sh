@@ -46,7 +46,7 @@ scenario() {
         musterctl list -a 2>&1 | sed 's/^/vm:    /'
         journalctl -u musterd -n 20 --no-pager -o cat | sed 's/^/vm:    /'
     fi
-    musterctl list -q 2>/dev/null | while read -r id _; do
+    musterctl list --no-legend | awk '{ print ($1 ~ /^[a-z0-9]+$/) ? $1 : $2 }' | while read -r id; do
         musterctl cancel --now "$id" >/dev/null 2>&1
     done
 }
@@ -113,10 +113,11 @@ cpu_weight() {
 }
 
 daemon_oom() {
-    local worker daemon pid group=/sys/fs/cgroup/system.slice/musterd.service/daemon
+    local worker daemon pid group
     worker=$(run -- sleep 1000) || return 1
     pid=$(row "$worker" pid)
     daemon=$(systemctl show -P MainPID musterd)
+    group=/sys/fs/cgroup$(sed -n 's/^0:://p' "/proc/$daemon/cgroup")
     # Less than it has, and nothing of it to be had back: the kernel kills what is in there.
     echo 200K >"$group/memory.max"
     again() {
