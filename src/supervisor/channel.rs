@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
 
+use super::Supervisor;
 use super::life::Promise;
 use super::prepare::OwnEnd;
 use super::settling::Terminal;
 use super::socket::{Read, Socket};
 use super::step::Event;
-use super::{SHARE, Supervisor};
 use crate::control::codec::{Half, Piece};
 use crate::control::frame::{Down, Heard, Limits, Spawn, Up};
 use crate::sys::clock;
@@ -25,6 +25,10 @@ const SLICE: usize = 8 * 1024;
 /// Bytes that a leader left unread and that are handled together with its end; more of them
 /// take turns like everybody's.
 const SLICE_AT_END: usize = 32 * 1024;
+/// Bytes that one channel may have read in its turn: some dozens of frames.
+const TURN: usize = 2 * 1024;
+/// What channels may take of a pass: little, since a call takes several passes.
+const CHANNELS_SHARE: Duration = Duration::from_micros(200);
 /// Why a channel is gone, if nothing is wrong with it.
 pub(super) const CLOSED: &str = "its end was closed";
 
@@ -127,7 +131,7 @@ impl Supervisor {
         }
         let began = Instant::now();
         let mut had_one = false;
-        while began.elapsed() < SHARE {
+        while began.elapsed() < CHANNELS_SHARE {
             let ready = match self.children.ready_channels() {
                 Ok(ready) if ready.is_empty() => break,
                 Ok(ready) => ready,
@@ -156,7 +160,7 @@ impl Supervisor {
                 self.children.watch_channel(node);
             }
         }
-        self.read_channel(node, SLICE, now);
+        self.read_channel(node, TURN, now);
     }
 
     /// Reads up to `most` bytes and handles what they complete. Answers how many there were.

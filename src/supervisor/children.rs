@@ -119,9 +119,9 @@ const KIND_BITS: u32 = 4;
 /// Children that get a turn at once.
 const AT_ONCE: usize = 64;
 
-/// Channels that get a turn at once. Few: who is asked for and left out would not come first
-/// the next time.
-const CHANNELS: usize = 2;
+/// Channels that get a turn at once. One: who is asked for and left out would not come first the
+/// next time.
+const CHANNELS: usize = 1;
 
 /// The table.
 #[derive(Debug)]

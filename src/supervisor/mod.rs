@@ -251,7 +251,7 @@ const QUEUE: usize = 1024;
 const CHANGES: usize = 8192;
 /// What one kind of work may take of a pass of the loop before the others have their turn. One
 /// thing may take longer; the next is not begun.
-const SHARE: Duration = Duration::from_millis(1);
+const SHARE: Duration = Duration::from_micros(500);
 
 enum Turn {
     Command(Queued),

@@ -19,7 +19,10 @@ fn run(world: &World, options: &[&str], script: &str) -> String {
 
 #[test]
 fn a_budget_ends_what_the_leader_has_left() {
-    let world = World::new();
+    // Only its leaf tells whose report it is when the leader has ended.
+    let Some(world) = World::in_leaves("a_budget_ends_what_the_leader_has_left", "") else {
+        return;
+    };
     let script = "(while :; do musterctl report --input 100; sleep 0.05; done) & exit 3";
     let id = run(&world, &["--tokens-max", "500"], script);
     let row = world.ended(&id);
@@ -73,7 +76,10 @@ fn it_is_no_dead_worker_and_a_cancel_of_it_leaves_its_trace() {
 
 #[test]
 fn a_spent_budget_is_not_spent_further_by_another_generation() {
-    let world = World::new();
+    let test = "a_spent_budget_is_not_spent_further_by_another_generation";
+    let Some(world) = World::in_leaves(test, "") else {
+        return;
+    };
     let id = world.run(
         &["--restart", "always", "--tokens-max", "300"],
         &[
