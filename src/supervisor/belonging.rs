@@ -43,9 +43,16 @@ impl Supervisor {
         None
     }
 
-    /// Without leaves a worker that runs is known only when its start has come back to the loop;
-    /// its first call may be faster. Such a command is kept until then.
+    /// A worker that runs is in the table only when its start has come back to the loop; its first
+    /// call may be faster, and without leaves even whose call it is cannot be told. Such a command
+    /// is kept until then.
     pub(super) fn unless_early(&mut self, command: Command) -> Option<Command> {
+        if let Command::Report(id, ..) = &command
+            && self.starting.contains_key(id)
+        {
+            self.early.push(command);
+            return None;
+        }
         let pid = match &command {
             Command::Spawn(by, ..) | Command::Adopt(by, ..) | Command::Inside(by, ..) => by.pid,
             Command::ByPid(_, pid, _) => Some(*pid),

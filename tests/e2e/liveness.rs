@@ -96,3 +96,19 @@ fn tokens_survive_the_death_of_the_daemon() {
     );
     world.end();
 }
+
+#[test]
+fn a_report_that_is_faster_than_the_start_of_its_worker_counts() {
+    let world = World::new();
+    let ctl = crate::common::program("musterctl");
+    let ctl = ctl.to_str().unwrap();
+    let ids: Vec<String> = (0..16)
+        .map(|_| world.run(&[], &[ctl, "report", "--input", "5"]))
+        .collect();
+    for id in ids {
+        let row = world.ended(&id);
+        assert_eq!(row["exit"]["code"], 0, "{row}");
+        assert_eq!(row["tokens"]["input"].as_u64(), Some(5), "{row}");
+    }
+    world.end();
+}
