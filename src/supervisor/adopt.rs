@@ -266,7 +266,6 @@ impl Supervisor {
         }
     }
 
-    /// The pidfd of an adopted process is readable.
     /// Is it somebody else's process?
     pub(super) fn is_adopted(&self, node: NodeId) -> bool {
         let child = self.children.get(node);
@@ -280,12 +279,22 @@ impl Supervisor {
         node: NodeId,
         force: bool,
     ) -> Result<(), Refused> {
-        if !force {
+        let row = self.registry.get(id);
+        let row = row.ok_or_else(|| Refused::NoSuchWorker(id.to_string()))?;
+        let why = if row.status == Status::Stopping {
+            "its end was asked for"
+        } else if row.kind.reservation().is_some() {
+            "its end releases a reservation; cancel it, or wait for its end"
+        } else if !force {
+            "it was adopted and runs; with --force its row goes and it is left alone"
+        } else {
+            ""
+        };
+        if !why.is_empty() {
             return Err(Refused::WrongState {
                 id,
-                status: Status::Live,
-                why: "it was adopted and runs; with --force its row goes and it is left alone"
-                    .to_owned(),
+                status: row.status,
+                why: why.to_owned(),
             });
         }
         for waiter in self.forget_child(node) {
@@ -296,6 +305,7 @@ impl Supervisor {
         Ok(())
     }
 
+    /// The pidfd of an adopted process is readable.
     pub(super) fn adopted_ready(&mut self, node: NodeId) {
         if self
             .children

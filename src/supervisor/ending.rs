@@ -93,6 +93,9 @@ impl Supervisor {
         let Some(child) = self.children.get_mut(node) else {
             return;
         };
+        if matches!(event, Event::LeaderExited(_) | Event::LeaderGone) {
+            child.life.leader_ended(now.mono);
+        }
         let effects = child.machine.step(event, now.mono);
         for effect in effects {
             match effect {

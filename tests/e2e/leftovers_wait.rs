@@ -2,7 +2,8 @@
 //! hold, and its row says who ended it.
 
 use crate::common::program;
-use crate::support::{World, text, wait_until};
+use crate::support::control::{python, speak};
+use crate::support::{Containment, World, text, wait_until};
 
 const WAIT: &[&str] = &["--leftovers", "wait"];
 
@@ -117,5 +118,22 @@ fn however_many_tokens_are_reported_they_are_shown() {
     );
     world.ctl(&["list"]).ok();
     world.ctl(&["cancel", &id]).ok();
+    world.end();
+}
+
+#[test]
+fn leftovers_of_a_worker_with_a_channel_outlive_it() {
+    if !python("leftovers_of_a_worker_with_a_channel_outlive_it") {
+        return;
+    }
+    let world = World::with(Containment::Auto, "[liveness]\npong = \"1s\"\n");
+    let script = "import subprocess\nspawned()\nsubprocess.Popen(['sleep', '1000'])\nleave(0)";
+    let id = speak(&world, WAIT, script);
+    wait_until("the leader has ended", || world.show(&id)["pid"].is_null());
+    // Longer than a lost channel and a missed heartbeat are borne.
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    assert_eq!(world.status_of(&id), "live", "{}", world.show(&id));
+    world.ctl(&["cancel", &id]).ok();
+    world.assert_no_worker_process();
     world.end();
 }

@@ -145,6 +145,16 @@ impl Life {
         self.cpu = Some((usec, now));
     }
 
+    /// Its leader has ended. What it left has promised no heartbeat and has no channel: it is
+    /// judged as a worker without one.
+    pub fn leader_ended(&mut self, now: Mono) {
+        (self.lost, self.ping) = (None, None);
+        self.promise.pings = false;
+        self.promise.pong = None;
+        self.promise.by_cpu = true;
+        self.cpu.get_or_insert((0, now));
+    }
+
     /// Would a reading of its CPU time, the last one being older than `age`, tell more?
     pub fn wants_cpu(&self, facts: &Facts, age: Duration, now: Now) -> bool {
         self.promise.by_cpu
