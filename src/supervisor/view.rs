@@ -28,10 +28,7 @@ impl Supervisor {
             liveness: child.map(|c| liveness(&c.life, now)),
             status_text: child.map_or(String::new(), |c| c.says.to_string()),
             owner: row.owner,
-            pid: row
-                .process
-                .filter(|_| child.is_some_and(|child| child.machine.leader_runs()))
-                .map(|p| p.pid.get()),
+            pid: leader_pid(child, row),
             parent: row.parent,
             depth: row.depth,
             msg_depth: row.msg_depth,
@@ -91,7 +88,7 @@ impl Supervisor {
     /// A row of a list. Who may not see `all` of it is told what it is and how it stands.
     pub(super) fn listed(&self, row: &Row, all: bool, now: Now) -> ListView {
         let child = self.children.of_worker(row.id);
-        let pid = row.process.filter(|_| child.is_some()).map(|p| p.pid.get());
+        let pid = leader_pid(child, row);
         let mut view = ListView {
             id: row.id,
             name: String::new(),
@@ -215,6 +212,14 @@ fn liveness(life: &Life, now: Now) -> Liveness {
         pong_timeout_usec: life.promise.pong.map(usec),
         idle_timeout_usec: life.promise.idle.map(usec),
     }
+}
+
+/// While the leader runs: what it left may outlive it.
+fn leader_pid(child: Option<&Child>, row: &Row) -> Option<i32> {
+    let runs = child.is_some_and(|child| child.machine.leader_runs());
+    row.process
+        .filter(|_| runs)
+        .map(|process| process.pid.get())
 }
 
 /// The rung it is at, or the one that worked.

@@ -64,6 +64,8 @@ fn it_is_no_dead_worker_and_a_cancel_of_it_leaves_its_trace() {
         ("live".into(), "healthy".into()),
         "{row}"
     );
+    let roll = world.ctl(&["list", "--json=short"]).ok().json();
+    assert!(roll[0]["pid"].is_null() || roll[0]["pid"] == 0, "{roll}");
     let said = world.ctl(&["kill", "--signal", "USR1", "--kill-whom", "main", &id]);
     assert_ne!(said.code, 0, "{said:?}");
     assert!(said.stderr.contains("has ended already"), "{said:?}");
