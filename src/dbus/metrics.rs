@@ -209,7 +209,7 @@ mod tests {
         let wanted = "# TYPE x_seconds histogram\n# UNIT x_seconds seconds\n# HELP x_seconds H.\n\
                       x_seconds_bucket{le=\"0.00005\"} 0\nx_seconds_bucket{le=\"0.0001\"} 1\n";
         assert!(out.0.starts_with(wanted), "{}", out.0);
-        let end = "x_seconds_bucket{le=\"2.5\"} 1\nx_seconds_bucket{le=\"+Inf\"} 2\n\
+        let end = "x_seconds_bucket{le=\"2.0\"} 1\nx_seconds_bucket{le=\"+Inf\"} 2\n\
                    x_seconds_count 2\nx_seconds_sum 9.00007\n";
         assert!(out.0.ends_with(end), "{}", out.0);
     }

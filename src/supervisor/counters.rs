@@ -54,8 +54,8 @@ impl Spent {
 }
 
 /// Upper bounds of the buckets in microseconds; the last bucket has none.
-pub const BOUNDS_USEC: [u64; 12] = [
-    50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 100_000, 500_000, 2_500_000,
+pub const BOUNDS_USEC: [u64; 13] = [
+    50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 500_000, 2_000_000,
 ];
 
 /// Counts by length.
@@ -95,12 +95,12 @@ mod tests {
     #[test]
     fn a_length_falls_into_the_first_bucket_that_holds_it() {
         let mut lag = Histogram::default();
-        for usec in [0, 50, 51, 100, 2_500_000, 2_500_001, 9_000_000] {
+        for usec in [0, 50, 51, 100, 2_000_000, 2_000_001, 9_000_000] {
             lag.add(Duration::from_micros(usec));
         }
-        assert_eq!(lag.buckets, [2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(lag.buckets, [2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
         assert_eq!(lag.count(), 7);
-        assert_eq!(lag.usec, 14_000_202);
+        assert_eq!(lag.usec, 13_000_202);
     }
 
     #[test]

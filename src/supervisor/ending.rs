@@ -1,26 +1,15 @@
 //! From a child's exit or a cancel to the end of the worker: carries out what [`super::step`]
 //! decides, in its order.
 
-use std::time::Duration;
-
-use super::channel::CLOSED;
-use super::children::Child;
-use super::handle::{CancelReply, CancelState, Change, Ended, Reply};
+use super::handle::{CancelReply, Change};
 use super::ladder::Act;
 use super::members::{kill_all, leftovers, members, report, signal_group_of, signal_rest, thaw};
 use super::step::{Effect, Event};
 use super::timers::Key;
 use super::{Inner, Supervisor};
-use crate::sys::cgroup::{Leaf, Removed};
+use crate::sys::cgroup::Leaf;
 use crate::sys::{clock, wait};
-use crate::worker::{
-    Cancellation, Exit, HowKnown, LeftoversPolicy, NodeId, Now, Outcome, Pid, Rung, Status,
-    WorkerId,
-};
-
-/// A leaf that is busy for an instant after its last process has ended is tried again so often.
-const LEAF_TRIES: u32 = 200;
-const LEAF_PAUSE: Duration = Duration::from_millis(10);
+use crate::worker::{Cancellation, Exit, NodeId, Now, Pid, Rung, Status, WorkerId};
 
 impl Supervisor {
     /// The leader's pidfd is readable. Its status is looked at, not taken: it stays a zombie
@@ -339,123 +328,6 @@ impl Supervisor {
         self.on_event(node, Event::Left);
     }
 
-    /// Nothing of a worker is left: its leader is reaped and its row is settled.
-    /// That was at `ended`, before its stop hook.
-    pub(super) fn settle_child(&mut self, node: NodeId, ended: Now) {
-        let now = clock::now();
-        // What it left running may have written too.
-        self.drain_channel(node, None, now);
-        let Some(mut child) = self.unwatch(node) else {
-            return;
-        };
-        let adopted = child.adopted.is_some();
-        let exit = wait::reap(std::os::fd::AsFd::as_fd(&child.process))
-            .ok()
-            .flatten();
-        let exit = child.machine.exit().or(exit);
-        let outcome = child.machine.outcome().unwrap_or(Outcome::Unknown);
-        let oom = child.leaf.as_ref().is_some_and(|leaf| leaf.oom_kills() > 0);
-        let took = child
-            .machine
-            .ladder_began()
-            .map(|began| ended.mono.since(began));
-        let (rung, processes) = (child.machine.rung(), child.processes);
-        let lived = ended.mono.since(child.started);
-        let waiters = std::mem::take(&mut child.waiters);
-        let why = unsaid(&child, outcome);
-        let last = self.end_generation(child.id, lived, waiters, now, |row| {
-            row.status = Status::Exited;
-            row.outcome = Some(outcome);
-            if row.cancelled.is_none() && row.note.is_none() {
-                row.note = why;
-            }
-            row.how_known = Some(if adopted {
-                HowKnown::PidfdClosed
-            } else {
-                HowKnown::Waited
-            });
-            row.exit = exit;
-            row.exited = Some(ended.wall);
-            row.oom_killed = oom;
-            row.rung = Some(rung);
-            row.took = took;
-            row.processes = processes;
-        });
-        if let Some(leaf) = child.leaf.take() {
-            self.remove_leaf(leaf, 0, now);
-        }
-        *self.counters.exits.entry(outcome).or_default() += 1;
-        if took.is_some() {
-            *self.counters.rungs.entry(rung).or_default() += 1;
-        }
-        if let Some(row) = self.registry.get(child.id)
-            && row.leftovers_policy == LeftoversPolicy::Kill
-        {
-            self.counters.leftovers_killed += u64::from(row.leftovers.count);
-        }
-        for (reply, answer) in std::mem::take(&mut child.cancels) {
-            let _ = reply.send(Ok(CancelReply {
-                state: CancelState::Ended,
-                outcome: Some(outcome),
-                ..answer
-            }));
-        }
-        if let Some(row) = self.registry.get(child.id) {
-            super::journal::worker_exited(row);
-            if let Some(due) = self.again.due(child.id) {
-                super::journal::worker_restarts(row, due.since(now.mono));
-            }
-        }
-        if let Some(waiters) = last {
-            self.settle_for_good(child.id, waiters, now);
-        }
-    }
-
-    /// Out of the table, with all that would have looked at it again.
-    fn unwatch(&mut self, node: NodeId) -> Option<Child> {
-        let child = self.children.remove(node)?;
-        self.journal_stream_ended(node);
-        for key in [
-            Key::Node(node),
-            Key::Listen(node),
-            Key::Stopping(node),
-            Key::Life(node),
-        ] {
-            self.timers.set(key, None);
-        }
-        self.deadlines.remove(node);
-        Some(child)
-    }
-
-    /// A child that is no affair of ours any more; answers who waits for its end.
-    pub(super) fn forget_child(&mut self, node: NodeId) -> Vec<Reply<Ended>> {
-        self.unwatch(node)
-            .map_or_else(Vec::new, |child| child.waiters)
-    }
-
-    pub(super) fn remove_leaf(&mut self, leaf: Leaf, tries: u32, now: Now) {
-        match leaf.remove() {
-            Ok(Removed::Done | Removed::Gone) => {}
-            Ok(Removed::Busy) if tries < LEAF_TRIES => {
-                self.stale_leaves.push((leaf, tries + 1));
-                self.timers
-                    .at_latest(Key::StaleLeaves, now.mono.plus(LEAF_PAUSE));
-            }
-            Ok(Removed::Busy) => {
-                tracing::warn!(leaf = %leaf.path().display(), "a leaf stays busy; left behind");
-            }
-            Err(error) => {
-                tracing::warn!(leaf = %leaf.path().display(), %error, "cannot remove a leaf");
-            }
-        }
-    }
-
-    pub(super) fn remove_stale_leaves(&mut self, now: Now) {
-        for (leaf, tries) in std::mem::take(&mut self.stale_leaves) {
-            self.remove_leaf(leaf, tries, now);
-        }
-    }
-
     /// Time is up: what is left is killed, and its rows say so.
     pub(super) fn abandon(&mut self, now: Now) {
         for node in self.children.nodes() {
@@ -474,17 +346,4 @@ impl Supervisor {
         }
         self.end_hooks("was killed: the service had to stop");
     }
-}
-
-/// What a row without a cancel could not tell else: why somebody who asked for nothing is gone.
-fn unsaid(child: &Child, outcome: Outcome) -> Option<String> {
-    if outcome == Outcome::Completed {
-        return None;
-    }
-    if child.tty && child.machine.was_asked(libc::SIGHUP) {
-        return Some("its terminal was closed".to_owned());
-    }
-    let why = child.lost.as_deref()?;
-    // That its end is closed is what every exit looks like.
-    (why != CLOSED).then(|| format!("its control channel was lost: {why}"))
 }

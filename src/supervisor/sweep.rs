@@ -5,29 +5,17 @@ use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::handle::{Caller, Change, ReapOptions, Reply, Right};
+use super::handle::{Caller, ReapOptions, Reply, Right};
 use super::refused::Refused;
-use super::saving::durable;
 use super::timers::Key;
 use super::verbs::{PAGE, answer};
 use super::{Inner, Supervisor};
-use crate::gc::decide::{jump_correction, shifted_by_jump};
-use crate::gc::facts::{Decision, KeepReason};
 use crate::gc::report::{Report, ReportRow};
 use crate::gc::worktree::{ProbeOptions, Prober};
-use crate::gc::{Look, Process, RowFacts, SweepInput, SweepOutcome, Verdict, sweep};
-use crate::registry::Finished;
-use crate::registry::store::ClockMark;
-use crate::registry::writer::Job;
+use crate::gc::{Look, Process, RowFacts, SweepInput, SweepOutcome, sweep};
 use crate::sys::process::Liveness;
 use crate::sys::{cgroup, clock, process};
-use crate::worker::{HowKnown, Now, Outcome, ProcessId, Row, Status, Timestamp, WorkerId};
-
-/// Ids named by the Reaped signal at most.
-const REAPED_MAX: usize = 1000;
-
-/// A wall clock that is slewed, or read a moment later than the other one, has not been set.
-const CLOCK_NOISE: i64 = 1_000_000;
+use crate::worker::{Now, ProcessId, Row, Timestamp, WorkerId};
 
 /// Whom a sweep is for.
 #[derive(Debug)]
@@ -47,7 +35,7 @@ enum Purpose {
 
 /// A sweep that waits for its turn: one at a time.
 #[derive(Debug)]
-struct Wanted {
+pub(super) struct Wanted {
     purpose: Purpose,
     /// `None` for all rows.
     scope: Option<Vec<WorkerId>>,
@@ -57,7 +45,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn forget(id: WorkerId, force: bool, reply: Reply<()>) -> Self {
+    pub(super) fn forget(id: WorkerId, force: bool, reply: Reply<()>) -> Self {
         Self {
             purpose: Purpose::Forget { id, force, reply },
             scope: Some(vec![id]),
@@ -79,8 +67,8 @@ pub(super) struct Swept {
 pub(super) struct State {
     running: bool,
     waiting: VecDeque<Wanted>,
-    judged: HashMap<WorkerId, u64>,
-    round: u64,
+    pub(super) judged: HashMap<WorkerId, u64>,
+    pub(super) round: u64,
     last_own: Option<Now>,
     /// The last report that did not fit a page.
     last: Option<Paged>,
@@ -201,7 +189,7 @@ impl Supervisor {
         }
     }
 
-    fn want_sweep(&mut self, wanted: Wanted) {
+    pub(super) fn want_sweep(&mut self, wanted: Wanted) {
         self.sweeps.waiting.push_back(wanted);
         self.next_sweep();
     }
@@ -274,42 +262,6 @@ impl Supervisor {
         }
     }
 
-    /// Notices that the wall clock was set, also between two lives of the daemon in one boot.
-    /// After a jump forward of over an hour, rows within their grace get the jump added.
-    pub(super) fn correct_clock(&mut self, now: Now) {
-        let boot_usec = i64::try_from(now.boot.0 / 1000).unwrap_or(i64::MAX);
-        let offset = now.wall.0.saturating_sub(boot_usec);
-        let before = self.clock.replace(offset);
-        if before.is_some_and(|before| (offset - before).abs() < CLOCK_NOISE) {
-            self.clock = before;
-            return;
-        }
-        if let Some(jump) = before.and_then(|before| jump_correction(before, offset)) {
-            self.shift_rows(jump, now);
-        }
-        if let Ok(boot_id) = process::boot_id() {
-            let mark = ClockMark {
-                boot_id,
-                wall_minus_boot_usec: offset,
-            };
-            drop(self.writer.submit(Job::Clock(mark)));
-        }
-    }
-
-    fn shift_rows(&mut self, jump: i64, now: Now) {
-        let grace = i64::try_from(self.set.config.gc.grace.as_secs()).unwrap_or(i64::MAX);
-        let shifted: Vec<(WorkerId, Timestamp)> = self
-            .registry
-            .iter()
-            .filter_map(|row| Some((row.id, shifted_by_jump(row.exited?, now.wall, grace, jump)?)))
-            .collect();
-        super::journal::clock_jumped(jump / 1_000_000, shifted.len());
-        for (id, exited) in shifted {
-            let _ = self.registry.update(id, |row| row.exited = Some(exited));
-            drop(self.save(id));
-        }
-    }
-
     pub(super) fn swept(&mut self, swept: Swept) {
         self.sweeps.running = false;
         self.sweeps.round += 1;
@@ -361,161 +313,6 @@ impl Supervisor {
         self.next_sweep();
     }
 
-    /// Acts on verdicts, each only if its row is still what was judged.
-    fn carry_out(
-        &mut self,
-        verdicts: Vec<Verdict>,
-        dry_run: bool,
-        now: Now,
-    ) -> (
-        Vec<ReportRow>,
-        Vec<tokio::sync::oneshot::Receiver<std::io::Result<()>>>,
-    ) {
-        let mut rows = Vec::with_capacity(verdicts.len());
-        let (mut saved, mut removed) = (Vec::new(), Vec::new());
-        for verdict in verdicts {
-            if verdict.judged {
-                self.sweeps.judged.insert(verdict.id, self.sweeps.round);
-            }
-            if dry_run {
-                rows.push(verdict.report);
-                continue;
-            }
-            let current = self.registry.get(verdict.id).map(|row| row.generation);
-            if current != Some(verdict.generation) {
-                rows.push(verdict.report.changed());
-                continue;
-            }
-            if let Some(how) = verdict.found_dead {
-                self.found_dead(verdict.id, how);
-            }
-            if let Some(answer) = self.carry_out_one(&verdict, now) {
-                saved.push(answer);
-            }
-            if verdict.decision == Decision::Reap {
-                removed.push(verdict.id);
-            }
-            rows.push(verdict.report);
-        }
-        if !dry_run {
-            self.tell_reaped(&rows, removed);
-        }
-        (rows, saved)
-    }
-
-    fn carry_out_one(
-        &mut self,
-        verdict: &Verdict,
-        now: Now,
-    ) -> Option<tokio::sync::oneshot::Receiver<std::io::Result<()>>> {
-        let id = verdict.id;
-        match &verdict.decision {
-            Decision::Reap => Some(self.take_off(id, "reaped")),
-            Decision::StampExit => {
-                let _ = self.registry.update(id, |row| row.exited = Some(now.wall));
-                Some(self.save(id))
-            }
-            Decision::Keep(_) | Decision::Ask(_) if verdict.restamp || verdict.clear_exited => {
-                let exited = verdict.restamp.then_some(now.wall);
-                let _ = self.registry.update(id, |row| row.exited = exited);
-                Some(self.save(id))
-            }
-            Decision::Keep(_) | Decision::Ask(_) => {
-                verdict.found_dead.is_some().then(|| self.save(id))
-            }
-        }
-    }
-
-    /// A row that claimed life, was no child of ours and is dead.
-    pub(super) fn found_dead(&mut self, id: WorkerId, how: HowKnown) {
-        let finished = self.registry.finish(id, |row| {
-            row.outcome = Some(match row.cancelled {
-                Some(_) => Outcome::Cancelled,
-                None => Outcome::Unknown,
-            });
-            row.status = Status::Exited;
-            row.how_known = Some(how);
-        });
-        if let Ok(Finished::Now(_)) = finished {
-            self.settle(id, Vec::new());
-            if let Some(row) = self.registry.get(id) {
-                super::journal::found_dead(row, how);
-            }
-        }
-    }
-
-    pub(super) fn take_off(
-        &mut self,
-        id: WorkerId,
-        why: &'static str,
-    ) -> tokio::sync::oneshot::Receiver<std::io::Result<()>> {
-        if let Some(entry) = self.registry.remove(id) {
-            super::journal::row_removed(entry.row(), why);
-        }
-        self.lazy.remove(&id);
-        self.sweeps.judged.remove(&id);
-        let _ = self.changes.send(Change::Removed { id, why });
-        self.writer.submit(Job::Reap(id))
-    }
-
-    fn tell_reaped(&mut self, rows: &[ReportRow], mut removed: Vec<WorkerId>) {
-        removed.truncate(REAPED_MAX);
-        let counts = Report::count(rows);
-        // Those of an action alone are the sums of the others.
-        for (key, n) in counts.iter().filter(|(key, _)| key.contains(':')) {
-            *self.counters.swept.entry(key.clone()).or_default() += n;
-        }
-        let _ = self.changes.send(Change::Reaped { counts, removed });
-    }
-
-    fn forgotten(
-        &mut self,
-        id: WorkerId,
-        force: bool,
-        verdicts: Vec<Verdict>,
-        reply: Reply<()>,
-        now: Now,
-    ) {
-        let Some(verdict) = verdicts.into_iter().find(|v| v.id == id) else {
-            return answer(reply, Err(Refused::NoSuchWorker(id.to_string())));
-        };
-        let Some(row) = self.registry.get(id) else {
-            return answer(reply, Err(Refused::NoSuchWorker(id.to_string())));
-        };
-        let status = row.status;
-        let refuse = |why: String| Err(Refused::WrongState { id, status, why });
-        if row.generation != verdict.generation {
-            return answer(reply, refuse("it changed meanwhile; ask again".to_owned()));
-        }
-        if let Some(how) = verdict.found_dead {
-            self.found_dead(id, how);
-        }
-        match &verdict.decision {
-            Decision::Reap => {}
-            // It claimed life until now, so its worktree was not looked at yet.
-            Decision::StampExit => {
-                let _ = self.registry.update(id, |row| row.exited = Some(now.wall));
-                drop(self.save(id));
-                return self.want_sweep(Wanted::forget(id, force, reply));
-            }
-            Decision::Keep(reason) => match (forcible(reason), force) {
-                (true, true) => {}
-                (true, false) => {
-                    let why = reason.sentence() + " (--force drops the row all the same)";
-                    return answer(reply, refuse(why));
-                }
-                (false, _) => return answer(reply, refuse(reason.sentence())),
-            },
-            Decision::Ask(_) => {
-                let why = "its worktree was not looked at; ask again".to_owned();
-                return answer(reply, refuse(why));
-            }
-        }
-        let saved = self.take_off(id, "forgotten");
-        self.schedule_sweep(now);
-        tokio::spawn(async move { answer(reply, durable(saved.await)) });
-    }
-
     /// Deletes reaped rows past their retention, and their output.
     fn purge(&self) {
         let store = Arc::clone(&self.store);
@@ -530,14 +327,6 @@ impl Supervisor {
             Err(error) => tracing::warn!(%error, "cannot delete old reaped rows"),
         });
     }
-}
-
-/// Is it only the worktree that keeps the row?
-fn forcible(reason: &KeepReason) -> bool {
-    matches!(
-        reason,
-        KeepReason::WorktreeDirty(_) | KeepReason::WorktreeUnprobed(_)
-    )
 }
 
 fn page(options: &ReapOptions, rows: &[ReportRow], errors: Vec<String>) -> Report {

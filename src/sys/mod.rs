@@ -24,6 +24,7 @@ pub mod pty;
 pub mod reexec;
 pub mod session;
 pub mod signals;
+pub mod slice;
 pub mod spawn;
 pub mod systemd;
 pub mod wait;

@@ -243,3 +243,41 @@ fn an_adopted_process_can_be_let_go() {
     world.ended(&again);
     world.end();
 }
+
+#[test]
+fn an_adopted_process_whose_end_is_awaited_is_not_let_go() {
+    let world = World::new();
+    // Its end releases something.
+    let mut process = stranger(&world, "agent", true);
+    let kind = ["--kind=step-turn:r:s", "--kind-field=reservation=7"];
+    let pid = process.0.id().to_string();
+    let said = world.ctl(&["adopt", "-q", kind[0], kind[1], &pid]).ok();
+    let id = said.stdout.trim();
+    let said = world.ctl(&["forget", "--force", id]);
+    assert_ne!(said.code, 0, "{said:?}");
+    assert!(said.stderr.contains("releases a reservation"), "{said:?}");
+    process.0.kill().unwrap();
+    let row = ended(&world, id, &mut process);
+    assert_eq!(row["kind"]["reservation"].as_u64(), Some(7), "{row}");
+
+    // Its end was asked for, and it does not obey at once.
+    let deaf = Command::new("env")
+        .args(["--ignore-signal=TERM", &world.helper("deaf"), "nap"])
+        .arg(world.mark())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn();
+    let mut process = Reaped(deaf.unwrap());
+    wait_until("env has made way", || {
+        let comm = std::fs::read_to_string(format!("/proc/{}/comm", process.0.id()));
+        comm.is_ok_and(|comm| comm.trim() == "deaf")
+    });
+    let id = adopt(&world, &process);
+    world.ctl(&["cancel", "--no-block", &id]).ok();
+    let said = world.ctl(&["forget", "--force", &id]);
+    assert_ne!(said.code, 0, "{said:?}");
+    assert!(said.stderr.contains("its end was asked for"), "{said:?}");
+    let row = ended(&world, &id, &mut process);
+    assert_eq!(text(&row["outcome"]), "cancelled", "{row}");
+    world.end();
+}

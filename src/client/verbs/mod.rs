@@ -4,6 +4,7 @@ mod adopt;
 mod cancel;
 pub mod candidates;
 pub mod check_config;
+mod drain;
 mod journal;
 mod list;
 mod logs;
@@ -86,7 +87,7 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
         },
         Verb::Report(args) => tell::run(&daemon, args).await,
         Verb::Tree(args) => tree::run(&daemon, &args, out).await,
-        Verb::Drain(args) => service::drain(&daemon, &args, out).await,
+        Verb::Drain(args) => drain::run(&daemon, &args, out).await,
         Verb::Resume => service::resume(&daemon, out).await,
         Verb::LogLevel(args) => service::log_level(&daemon, &args, out).await,
         Verb::Metrics => service::metrics(&daemon, out).await,

@@ -1,0 +1,181 @@
+//! What a sweep has found, carried out on rows that are still what was judged.
+
+use tokio::sync::oneshot::Receiver;
+
+use super::Supervisor;
+use super::handle::{Change, Reply};
+use super::refused::Refused;
+use super::saving::durable;
+use super::sweep::Wanted;
+use super::verbs::answer;
+use crate::gc::Verdict;
+use crate::gc::facts::{Decision, KeepReason};
+use crate::gc::report::{Report, ReportRow};
+use crate::registry::Finished;
+use crate::registry::writer::Job;
+use crate::worker::{HowKnown, Now, Outcome, Status, WorkerId};
+
+/// Ids named by the Reaped signal at most.
+const REAPED_MAX: usize = 1000;
+
+impl Supervisor {
+    /// Acts on verdicts, each only if its row is still what was judged.
+    pub(super) fn carry_out(
+        &mut self,
+        verdicts: Vec<Verdict>,
+        dry_run: bool,
+        now: Now,
+    ) -> (Vec<ReportRow>, Vec<Receiver<std::io::Result<()>>>) {
+        let mut rows = Vec::with_capacity(verdicts.len());
+        let (mut saved, mut removed) = (Vec::new(), Vec::new());
+        for verdict in verdicts {
+            if verdict.judged {
+                self.sweeps.judged.insert(verdict.id, self.sweeps.round);
+            }
+            if dry_run {
+                rows.push(verdict.report);
+                continue;
+            }
+            let current = self.registry.get(verdict.id).map(|row| row.generation);
+            if current != Some(verdict.generation) {
+                rows.push(verdict.report.changed());
+                continue;
+            }
+            if let Some(how) = verdict.found_dead {
+                self.found_dead(verdict.id, how);
+            }
+            if let Some(answer) = self.carry_out_one(&verdict, now) {
+                saved.push(answer);
+            }
+            if verdict.decision == Decision::Reap {
+                removed.push(verdict.id);
+            }
+            rows.push(verdict.report);
+        }
+        if !dry_run {
+            self.tell_reaped(&rows, removed);
+        }
+        (rows, saved)
+    }
+
+    fn carry_out_one(
+        &mut self,
+        verdict: &Verdict,
+        now: Now,
+    ) -> Option<Receiver<std::io::Result<()>>> {
+        let id = verdict.id;
+        match &verdict.decision {
+            Decision::Reap => Some(self.take_off(id, "reaped")),
+            Decision::StampExit => {
+                let _ = self.registry.update(id, |row| row.exited = Some(now.wall));
+                Some(self.save(id))
+            }
+            Decision::Keep(_) | Decision::Ask(_) if verdict.restamp || verdict.clear_exited => {
+                let exited = verdict.restamp.then_some(now.wall);
+                let _ = self.registry.update(id, |row| row.exited = exited);
+                Some(self.save(id))
+            }
+            Decision::Keep(_) | Decision::Ask(_) => {
+                verdict.found_dead.is_some().then(|| self.save(id))
+            }
+        }
+    }
+
+    /// A row that claimed life, was no child of ours and is dead.
+    pub(super) fn found_dead(&mut self, id: WorkerId, how: HowKnown) {
+        let finished = self.registry.finish(id, |row| {
+            row.outcome = Some(match row.cancelled {
+                Some(_) => Outcome::Cancelled,
+                None => Outcome::Unknown,
+            });
+            row.status = Status::Exited;
+            row.how_known = Some(how);
+        });
+        if let Ok(Finished::Now(_)) = finished {
+            self.settle(id, Vec::new());
+            if let Some(row) = self.registry.get(id) {
+                super::journal::found_dead(row, how);
+            }
+        }
+    }
+
+    pub(super) fn take_off(
+        &mut self,
+        id: WorkerId,
+        why: &'static str,
+    ) -> Receiver<std::io::Result<()>> {
+        if let Some(entry) = self.registry.remove(id) {
+            super::journal::row_removed(entry.row(), why);
+        }
+        self.lazy.remove(&id);
+        self.sweeps.judged.remove(&id);
+        let _ = self.changes.send(Change::Removed { id, why });
+        self.writer.submit(Job::Reap(id))
+    }
+
+    fn tell_reaped(&mut self, rows: &[ReportRow], mut removed: Vec<WorkerId>) {
+        removed.truncate(REAPED_MAX);
+        let counts = Report::count(rows);
+        // Those of an action alone are the sums of the others.
+        for (key, n) in counts.iter().filter(|(key, _)| key.contains(':')) {
+            *self.counters.swept.entry(key.clone()).or_default() += n;
+        }
+        let _ = self.changes.send(Change::Reaped { counts, removed });
+    }
+
+    pub(super) fn forgotten(
+        &mut self,
+        id: WorkerId,
+        force: bool,
+        verdicts: Vec<Verdict>,
+        reply: Reply<()>,
+        now: Now,
+    ) {
+        let Some(verdict) = verdicts.into_iter().find(|v| v.id == id) else {
+            return answer(reply, Err(Refused::NoSuchWorker(id.to_string())));
+        };
+        let Some(row) = self.registry.get(id) else {
+            return answer(reply, Err(Refused::NoSuchWorker(id.to_string())));
+        };
+        let status = row.status;
+        let refuse = |why: String| Err(Refused::WrongState { id, status, why });
+        if row.generation != verdict.generation {
+            return answer(reply, refuse("it changed meanwhile; ask again".to_owned()));
+        }
+        if let Some(how) = verdict.found_dead {
+            self.found_dead(id, how);
+        }
+        match &verdict.decision {
+            Decision::Reap => {}
+            // It claimed life until now, so its worktree was not looked at yet.
+            Decision::StampExit => {
+                let _ = self.registry.update(id, |row| row.exited = Some(now.wall));
+                drop(self.save(id));
+                return self.want_sweep(Wanted::forget(id, force, reply));
+            }
+            Decision::Keep(reason) => match (forcible(reason), force) {
+                (true, true) => {}
+                (true, false) => {
+                    let why = reason.sentence() + " (--force drops the row all the same)";
+                    return answer(reply, refuse(why));
+                }
+                (false, _) => return answer(reply, refuse(reason.sentence())),
+            },
+            Decision::Ask(_) => {
+                let why = "its worktree was not looked at; ask again".to_owned();
+                return answer(reply, refuse(why));
+            }
+        }
+        let saved = self.take_off(id, "forgotten");
+        self.schedule_sweep(now);
+        tokio::spawn(async move { answer(reply, durable(saved.await)) });
+    }
+}
+
+/// Is it only the worktree that keeps the row?
+fn forcible(reason: &KeepReason) -> bool {
+    matches!(
+        reason,
+        KeepReason::WorktreeDirty(_) | KeepReason::WorktreeUnprobed(_)
+    )
+}
