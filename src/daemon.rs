@@ -33,6 +33,7 @@ use crate::sys::fdslots::Slots;
 use crate::sys::guardian::{self, DaemonSide};
 use crate::sys::privilege::{self, Privileges};
 use crate::sys::signals;
+use crate::sys::slice;
 use crate::sys::spawn::{Forker, Jobs, forker, main_thread};
 use crate::sys::systemd::{self, Passed};
 use ground::Ground;
@@ -186,6 +187,9 @@ fn on_two_threads(
     let thread = std::thread::Builder::new()
         .name("loop".to_owned())
         .spawn(move || {
+            if let Err(error) = slice::ask_for_short_ones() {
+                tracing::debug!(%error, "the loop keeps long slices of the processors");
+            }
             let result = serve::run_loop(&options, ground, forker, ready, log);
             stop.stop();
             result

@@ -26,9 +26,9 @@ const SLICE: usize = 8 * 1024;
 /// take turns like everybody's.
 const SLICE_AT_END: usize = 32 * 1024;
 /// Bytes that one channel may have read in its turn: some dozens of frames.
-const TURN: usize = 2 * 1024;
-/// What channels may take of a pass: little, since a call takes several passes.
-const CHANNELS_SHARE: Duration = Duration::from_micros(200);
+const TURN: usize = 1024;
+/// What channels may take of a pass: a call waits for the end of it.
+const CHANNELS_SHARE: Duration = Duration::from_micros(100);
 /// Why a channel is gone, if nothing is wrong with it.
 pub(super) const CLOSED: &str = "its end was closed";
 

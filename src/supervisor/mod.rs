@@ -255,7 +255,12 @@ const QUEUE: usize = 1024;
 const CHANGES: usize = 8192;
 /// What one kind of work may take of a pass of the loop before the others have their turn. One
 /// thing may take longer; the next is not begun.
-const SHARE: Duration = Duration::from_micros(500);
+const SHARE: Duration = Duration::from_micros(200);
+/// Tasks that a call passes through one after the other on its way here or back, on this thread:
+/// all of them get their turn before the next work of this task.
+const HOPS: u32 = 4;
+/// Channels are served when nothing else is to be done, and at the latest after so long.
+const CHANNELS_WAIT: Duration = Duration::from_millis(2);
 
 enum Turn {
     Command(Queued),
@@ -266,6 +271,13 @@ enum Turn {
     Doors,
     Time,
     Channels,
+}
+
+/// The bus runs on this thread too.
+async fn let_others() {
+    for _ in 0..HOPS {
+        tokio::task::yield_now().await;
+    }
 }
 
 impl Supervisor {
@@ -333,6 +345,7 @@ impl Supervisor {
     /// Runs until the service is to end; then everything is on disk.
     pub async fn run(mut self) -> Stopped {
         let mut ready = Vec::new();
+        let mut last_channels = Instant::now();
         self.watch_disk();
         self.correct_clock(clock::now());
         self.save_changed_rows();
@@ -341,7 +354,9 @@ impl Supervisor {
         self.look_for_idleness(clock::now());
         self.tell_watchdog(clock::now());
         loop {
-            match self.turn(&mut ready).await {
+            let turn = self.turn(&mut ready).await;
+            let channels = matches!(turn, Turn::Channels);
+            match turn {
                 Turn::Command(command) => self.commands_in_batch(command),
                 Turn::Ready => {
                     self.handle_ready(std::mem::take(&mut ready));
@@ -355,9 +370,11 @@ impl Supervisor {
                 // The pass below.
                 Turn::Channels => {}
             }
-            if self.channel_pass() {
-                // The bus runs on this thread too.
-                tokio::task::yield_now().await;
+            if channels || last_channels.elapsed() >= CHANNELS_WAIT {
+                if self.channel_pass() {
+                    let_others().await;
+                }
+                last_channels = Instant::now();
             }
             if let Some(stopped) = self.is_over(clock::now()) {
                 self.close().await;
@@ -416,7 +433,7 @@ impl Supervisor {
         if let Ok(command) = self.commands.try_recv() {
             self.commands_in_batch(command);
         }
-        tokio::task::yield_now().await;
+        let_others().await;
     }
 
     /// Takes what else is waiting too, so that a burst of calls costs one round of the loop.

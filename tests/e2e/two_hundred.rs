@@ -2,7 +2,8 @@
 //! daemon answers everybody else meanwhile.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use musterd::worker::{Control, Environment, Kind, Spec, Timeouts};
 use serde_json::Value;
 
 use crate::support::control::{fixture, interpreter, python};
-use crate::support::{Containment, World, code, text};
+use crate::support::{Containment, World, code, text, wait_until};
 
 const WORKERS: usize = 200;
 /// Frames of each that floods.
@@ -132,6 +133,34 @@ async fn calls(client: &Client, worker: &str, took: &mut Vec<Duration>) {
     }
 }
 
+/// What the machine itself does to two threads of this test that answer each other meanwhile.
+struct Peer {
+    ours: UnixStream,
+}
+
+impl Peer {
+    fn new() -> Self {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        std::thread::spawn(move || {
+            let mut byte = [0];
+            while theirs.read_exact(&mut byte).is_ok() && theirs.write_all(&byte).is_ok() {}
+        });
+        Self { ours }
+    }
+
+    fn measure(&mut self) -> Vec<Duration> {
+        let mut took = Vec::with_capacity(CALLS);
+        for _ in 0..CALLS {
+            let begun = Instant::now();
+            self.ours.write_all(&[0]).unwrap();
+            self.ours.read_exact(&mut [0]).unwrap();
+            took.push(begun.elapsed());
+        }
+        took.sort_unstable();
+        took
+    }
+}
+
 fn at(took: &[Duration], percent: usize) -> Duration {
     took[(took.len() - 1) * percent / 100]
 }
@@ -196,6 +225,13 @@ async fn start(client: &Client, world: &World, share: &Path, way: Way, go: &str)
     client.spawn(&spec, Stdio::default()).await.unwrap().id
 }
 
+/// Is it past its beginnings? It sleeps in open(2) then.
+fn at_the_fifo(pid: i32) -> bool {
+    let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+    let number = call.split(' ').next().and_then(|n| n.parse().ok());
+    [Some(libc::SYS_openat), Some(libc::SYS_open)].contains(&number)
+}
+
 /// How many have ended well.
 async fn completed(client: &Client) -> usize {
     let text = client.metrics().await.unwrap();
@@ -229,17 +265,26 @@ async fn misbehave(world: &World, share: &Path) {
     let first = &workers[0].0;
     let floods = workers.iter().filter(|(_, way)| *way == Way::Flood).count();
     let before = lag(&client).await;
+    for (id, _) in &workers {
+        let pid = i32::try_from(client.status(id).await.unwrap()["pid"].as_i64().unwrap()).unwrap();
+        wait_until("it waits at the fifo", || at_the_fifo(pid));
+    }
     let (mut rest, mut busy) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         calls(&client, first, &mut rest).await;
     }
     let between = lag(&client).await;
+    let mut peer = Peer::new();
+    let peer_rest = peer.measure();
     // All that wait to read it go on when it is opened for writing.
     let begun = Instant::now();
     let opened = tokio::task::spawn_blocking(move || std::fs::File::options().write(true).open(go));
+    let mut peer_busy = None;
     while busy.is_empty() || completed(&client).await < floods {
         calls(&client, first, &mut busy).await;
+        peer_busy.get_or_insert_with(|| peer.measure());
     }
+    let peer_busy = peer_busy.unwrap();
     let after = lag(&client).await;
     let open = opened.await.unwrap().unwrap();
     for (id, way) in &workers {
@@ -255,6 +300,7 @@ async fn misbehave(world: &World, share: &Path) {
         "{} lag of the loop, 50, 95 and 99 of 100: {:?} us at rest, {:?} us under load\n\
          a call through the loop: {:?} at rest, {:?} under load (median; {:.1} times); \
          {:?} and {:?} (95 of 100; {:.1} times); {:?} and {:?} (99 of 100; {:.1} times)\n\
+         two threads that answer each other: {:?} at rest, {:?} under load\n\
          {} calls at rest, {} under load; {WORKERS} workers in {:?}",
         match share.starts_with("/dev") {
             true => "no share of the CPU is the daemon's own;",
@@ -271,6 +317,8 @@ async fn misbehave(world: &World, share: &Path) {
         at(&rest, 99),
         at(&busy, 99),
         ratio(99),
+        [50, 95, 99].map(|percent| at(&peer_rest, percent)),
+        [50, 95, 99].map(|percent| at(&peer_busy, percent)),
         rest.len(),
         busy.len(),
         begun.elapsed(),
