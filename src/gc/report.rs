@@ -1,6 +1,6 @@
 //! What a sweep did, row by row: what went, what stayed and why.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
@@ -121,45 +121,50 @@ pub struct Report {
 }
 
 impl Report {
-    /// Counts all rows and takes one page of them: at most `limit` (0: all) after the id `after`.
-    pub fn new(
-        dry_run: bool,
+    /// One page of `rows`, which are sorted: at most `limit` (0: all) after the id `after`.
+    pub fn page(
         rows: &[ReportRow],
-        errors: Vec<String>,
+        counts: BTreeMap<String, u64>,
         limit: usize,
         after: Option<WorkerId>,
     ) -> Self {
-        let mut page: Vec<&ReportRow> = rows
-            .iter()
-            .filter(|row| after.is_none_or(|after| row.id > after))
-            .collect();
-        page.sort_by_key(|row| row.id);
-        let more = limit != 0 && page.len() > limit;
-        if more {
-            page.truncate(limit);
-        }
+        let from = after.map_or(0, |after| rows.partition_point(|row| row.id <= after));
+        let rest = rows.get(from..).unwrap_or_default();
+        let most = if limit == 0 { rest.len() } else { limit };
         Self {
-            dry_run,
-            counts: Self::count(rows),
-            rows: page.into_iter().cloned().collect(),
-            more,
-            errors,
+            counts,
+            rows: rest.iter().take(most).cloned().collect(),
+            more: rest.len() > most,
+            ..Self::default()
+        }
+    }
+}
+
+/// Lines of a report by action and reason.
+#[derive(Debug, Clone, Default)]
+pub struct Counts(HashMap<Action, HashMap<String, u64>>);
+
+impl Counts {
+    /// Counts one line.
+    pub fn add(&mut self, row: &ReportRow) {
+        let reasons = self.0.entry(row.action).or_default();
+        match reasons.get_mut(&row.reason) {
+            Some(count) => *count += 1,
+            None => {
+                reasons.insert(row.reason.clone(), 1);
+            }
         }
     }
 
-    /// Rows by `action`, and by `action:reason`; every action is there, also with 0.
-    pub fn count(rows: &[ReportRow]) -> BTreeMap<String, u64> {
-        let mut counts: BTreeMap<String, u64> = Action::ALL
-            .iter()
-            .map(|a| (a.as_str().to_owned(), 0))
-            .collect();
-        for row in rows {
-            let action = row.action.as_str();
-            *counts.entry(action.to_owned()).or_default() += 1;
-            *counts
-                .entry(format!("{action}:{}", row.reason))
-                .or_default() += 1;
+    /// By `action`, and by `action:reason`; every action is there, also with 0.
+    pub fn named(&self) -> BTreeMap<String, u64> {
+        let mut named = BTreeMap::new();
+        for action in Action::ALL {
+            let (action, reasons) = (action.as_str(), self.0.get(&action));
+            let reasons = || reasons.into_iter().flatten();
+            named.insert(action.to_owned(), reasons().map(|(_, n)| n).sum());
+            named.extend(reasons().map(|(reason, n)| (format!("{action}:{reason}"), *n)));
         }
-        counts
+        named
     }
 }

@@ -130,9 +130,16 @@ pub async fn sweep(
         budget,
     } = input;
     let rows = Arc::new(rows);
-    let mut found = gather_all(&rows, look).await;
-    let asking = asking(&rows, &found, now, grace_secs);
     let mut outcome = SweepOutcome::default();
+    let (theirs, found) = (Arc::clone(&rows), gather_all(&rows, look).await);
+    let asking = spawn_blocking(move || (asking(&theirs, &found, now, grace_secs), found));
+    let (asking, mut found) = match asking.await {
+        Ok(both) => both,
+        Err(error) => {
+            outcome.errors.push(format!("the sweep failed: {error}"));
+            return outcome;
+        }
+    };
     let mut skipped = Vec::new();
     if !asking.is_empty() {
         let mut round = Round {

@@ -259,8 +259,9 @@ const SHARE: Duration = Duration::from_micros(200);
 /// Tasks that a call passes through one after the other on its way here or back, on this thread:
 /// all of them get their turn before the next work of this task.
 const HOPS: u32 = 4;
-/// Channels are served when nothing else is to be done, and at the latest after so long.
-const CHANNELS_WAIT: Duration = Duration::from_millis(2);
+/// Channels and sweeps have their turn when nothing else is to be done, and at the latest after
+/// so long.
+const BACKGROUND_WAIT: Duration = Duration::from_millis(2);
 
 enum Turn {
     Command(Queued),
@@ -270,7 +271,7 @@ enum Turn {
     Deadline,
     Doors,
     Time,
-    Channels,
+    Background,
 }
 
 /// The bus runs on this thread too.
@@ -345,7 +346,7 @@ impl Supervisor {
     /// Runs until the service is to end; then everything is on disk.
     pub async fn run(mut self) -> Stopped {
         let mut ready = Vec::new();
-        let mut last_channels = Instant::now();
+        let mut last_background = Instant::now();
         self.watch_disk();
         self.correct_clock(clock::now());
         self.save_changed_rows();
@@ -355,7 +356,7 @@ impl Supervisor {
         self.tell_watchdog(clock::now());
         loop {
             let turn = self.turn(&mut ready).await;
-            let channels = matches!(turn, Turn::Channels);
+            let background = matches!(turn, Turn::Background);
             match turn {
                 Turn::Command(command) => self.commands_in_batch(command),
                 Turn::Ready => {
@@ -368,13 +369,14 @@ impl Supervisor {
                 Turn::Doors => self.doors_answered(clock::now()),
                 Turn::Deadline => self.handle_deadlines(clock::now()),
                 // The pass below.
-                Turn::Channels => {}
+                Turn::Background => {}
             }
-            if channels || last_channels.elapsed() >= CHANNELS_WAIT {
-                if self.channel_pass() {
+            if background || last_background.elapsed() >= BACKGROUND_WAIT {
+                let (channels, sweep) = (self.channel_pass(), self.sweep_pass());
+                if channels || sweep {
                     let_others().await;
                 }
-                last_channels = Instant::now();
+                last_background = Instant::now();
             }
             if let Some(stopped) = self.is_over(clock::now()) {
                 self.close().await;
@@ -408,12 +410,13 @@ impl Supervisor {
             () = self.leaving.answer() => Turn::Doors,
             // Nobody holds the handle any more: no command comes, the rest goes on.
             Some(command) = self.commands.recv() => Turn::Command(command),
-            // Last: what workers write waits for everything else.
+            // Last: what workers write and what sweeps find waits for everything else.
+            () = std::future::ready(()), if self.sweeps.has_work() => Turn::Background,
             looked = self.children.channel_ready(), if !self.is_reloading() => {
                 if let Err(error) = looked {
                     tracing::error!(%error, "cannot watch the control channels");
                 }
-                Turn::Channels
+                Turn::Background
             }
         }
     }

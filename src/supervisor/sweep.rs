@@ -1,21 +1,27 @@
 //! Sweeps: the roll handed to the collector, its verdicts carried out. Every trigger (the own
 //! tick, the timer, `reap` by hand, `forget`) comes through here.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::handle::{Caller, ReapOptions, Reply, Right};
 use super::refused::Refused;
 use super::timers::Key;
 use super::verbs::{PAGE, answer};
-use super::{Inner, Supervisor};
+use super::verdicts::{Carried, Carrying};
+use super::{Inner, SHARE, Supervisor};
+
 use crate::gc::report::{Report, ReportRow};
 use crate::gc::worktree::{ProbeOptions, Prober};
 use crate::gc::{Look, Process, RowFacts, SweepInput, SweepOutcome, sweep};
 use crate::sys::process::Liveness;
 use crate::sys::{cgroup, clock, process};
 use crate::worker::{Now, ProcessId, Row, Timestamp, WorkerId};
+
+/// Rows that are written down before the time is looked at.
+const AT_ONCE: usize = 32;
 
 /// Whom a sweep is for.
 #[derive(Debug)]
@@ -38,7 +44,7 @@ enum Purpose {
 pub(super) struct Wanted {
     purpose: Purpose,
     /// `None` for all rows.
-    scope: Option<Vec<WorkerId>>,
+    scope: Option<HashSet<WorkerId>>,
     /// Only rows of this owner.
     owner: Option<u32>,
     grace_secs: i64,
@@ -48,11 +54,28 @@ impl Wanted {
     pub(super) fn forget(id: WorkerId, force: bool, reply: Reply<()>) -> Self {
         Self {
             purpose: Purpose::Forget { id, force, reply },
-            scope: Some(vec![id]),
+            scope: Some(HashSet::from([id])),
             owner: None,
             grace_secs: i64::MIN,
         }
     }
+}
+
+/// A part of a sweep that is done on the loop, some rows a pass.
+#[derive(Debug)]
+enum Work {
+    /// The rows are written down.
+    Snapshot {
+        wanted: Wanted,
+        after: Option<WorkerId>,
+        rows: Vec<RowFacts>,
+    },
+    /// Verdicts are carried out; then the caller is answered.
+    CarryOut {
+        purpose: Purpose,
+        errors: Vec<String>,
+        verdicts: Box<Carrying>,
+    },
 }
 
 /// A sweep that has come back.
@@ -66,6 +89,7 @@ pub(super) struct Swept {
 #[derive(Debug, Default)]
 pub(super) struct State {
     running: bool,
+    work: Option<Work>,
     waiting: VecDeque<Wanted>,
     pub(super) judged: HashMap<WorkerId, u64>,
     pub(super) round: u64,
@@ -81,10 +105,24 @@ struct Paged {
     by: u32,
     options: ReapOptions,
     rows: Vec<ReportRow>,
+    counts: BTreeMap<String, u64>,
     errors: Vec<String>,
 }
 
 impl Paged {
+    fn page(&self, options: &ReapOptions) -> Report {
+        let limit = if options.limit == 0 {
+            PAGE
+        } else {
+            options.limit.min(PAGE)
+        };
+        let counts = self.counts.clone();
+        let mut page = Report::page(&self.rows, counts, limit as usize, options.after);
+        page.dry_run = options.dry_run;
+        page.errors.clone_from(&self.errors);
+        page
+    }
+
     /// Is this the same question, but for the page?
     fn answers(&self, by: &Caller, options: &ReapOptions) -> bool {
         let page_apart = ReapOptions {
@@ -100,6 +138,11 @@ impl State {
     pub(super) fn is_quiet(&self) -> bool {
         !self.running && self.waiting.is_empty()
     }
+
+    /// Is there anything to do on the loop?
+    pub(super) fn has_work(&self) -> bool {
+        self.work.is_some()
+    }
 }
 
 impl Supervisor {
@@ -111,10 +154,12 @@ impl Supervisor {
             }
             return answer(reply, Ok(report));
         }
-        let mut scope = Vec::new();
+        let mut scope = HashSet::new();
         for worker in &options.workers {
             match self.find_to_manage(by, worker) {
-                Ok(id) => scope.push(id),
+                Ok(id) => {
+                    scope.insert(id);
+                }
                 Err(refused) => return answer(reply, Err(refused)),
             }
         }
@@ -134,8 +179,7 @@ impl Supervisor {
 
     fn later_page(&self, by: &Caller, options: &ReapOptions) -> Option<Report> {
         let last = self.sweeps.last.as_ref()?;
-        last.answers(by, options)
-            .then(|| page(options, &last.rows, last.errors.clone()))
+        last.answers(by, options).then(|| last.page(options))
     }
 
     /// `forget`: the collector's own question, with no grace, about one row.
@@ -202,17 +246,70 @@ impl Supervisor {
             return;
         };
         self.sweeps.running = true;
-        let now = clock::now();
-        self.correct_clock(now);
+        self.correct_clock(clock::now());
+        self.sweeps.work = Some(Work::Snapshot {
+            wanted,
+            after: None,
+            rows: Vec::with_capacity(self.registry.len()),
+        });
+    }
+
+    /// Does a share of what a sweep has to do on the loop. `false`: nothing.
+    pub(super) fn sweep_pass(&mut self) -> bool {
+        let (began, now) = (Instant::now(), clock::now());
+        let has_time = || began.elapsed() < SHARE;
+        match self.sweeps.work.take() {
+            None => return false,
+            Some(Work::Snapshot {
+                wanted,
+                mut after,
+                mut rows,
+            }) => {
+                while has_time() {
+                    let before = rows.len();
+                    let next = self.registry.iter_after(after).take(AT_ONCE);
+                    rows.extend(next.map(|row| self.facts(row, &wanted, now.wall)));
+                    after = rows.last().map(|row| row.id);
+                    if rows.len() < before + AT_ONCE {
+                        self.look_at(wanted, rows);
+                        return true;
+                    }
+                }
+                let work = Work::Snapshot {
+                    wanted,
+                    after,
+                    rows,
+                };
+                self.sweeps.work = Some(work);
+            }
+            Some(Work::CarryOut {
+                purpose,
+                errors,
+                mut verdicts,
+            }) => {
+                while has_time() {
+                    if !self.carry_out_next(&mut verdicts, now) {
+                        self.carried_out(purpose, errors, *verdicts, now);
+                        return true;
+                    }
+                }
+                let work = Work::CarryOut {
+                    purpose,
+                    errors,
+                    verdicts,
+                };
+                self.sweeps.work = Some(work);
+            }
+        }
+        true
+    }
+
+    /// The rows are written down: from here on the collector works by itself.
+    fn look_at(&self, wanted: Wanted, rows: Vec<RowFacts>) {
         let gc = &self.set.config.gc;
-        let forget = matches!(wanted.purpose, Purpose::Forget { .. });
         let input = SweepInput {
-            rows: self
-                .registry
-                .iter()
-                .map(|row| self.facts(row, &wanted, forget.then_some(now.wall)))
-                .collect(),
-            now: now.wall,
+            rows,
+            now: clock::now().wall,
             grace_secs: wanted.grace_secs,
             parallel: gc.probe_parallel as usize,
             budget: gc.sweep_budget,
@@ -233,9 +330,9 @@ impl Supervisor {
         });
     }
 
-    /// A snapshot of one row. `forget` stands in for a missing `exited_at`: a row that is
-    /// dropped by hand need not have had its clock started.
-    fn facts(&self, row: &Row, wanted: &Wanted, forget: Option<Timestamp>) -> RowFacts {
+    /// A snapshot of one row. A row that is dropped by hand need not have had its clock started.
+    fn facts(&self, row: &Row, wanted: &Wanted, now: Timestamp) -> RowFacts {
+        let forgets = matches!(wanted.purpose, Purpose::Forget { .. });
         let in_scope = match &wanted.scope {
             Some(ids) => ids.contains(&row.id),
             None => wanted.owner.is_none_or(|uid| row.owner.uid == uid),
@@ -250,7 +347,9 @@ impl Supervisor {
             read_only: self.registry.is_read_only(row.id),
             known_live: self.children.node_of(row.id).is_some()
                 || self.starting.contains_key(&row.id),
-            exited: row.exited.or(forget.filter(|_| row.status.is_terminal())),
+            exited: row
+                .exited
+                .or((forgets && row.status.is_terminal()).then_some(now)),
             process: row.process,
             descendants: Vec::new(),
             leaf: row.leaf.clone(),
@@ -263,9 +362,7 @@ impl Supervisor {
     }
 
     pub(super) fn swept(&mut self, swept: Swept) {
-        self.sweeps.running = false;
         self.sweeps.round += 1;
-        let now = clock::now();
         let Swept { purpose, outcome } = swept;
         let SweepOutcome {
             verdicts,
@@ -280,34 +377,55 @@ impl Supervisor {
         for error in &errors {
             tracing::warn!(%error, "a sweep could not look at everything");
         }
-        match purpose {
-            Purpose::Forget { id, force, reply } => self.forgotten(id, force, verdicts, reply, now),
-            Purpose::Own => {
-                self.carry_out(verdicts, false, now);
-                self.last_reap = Some(now.wall);
-                self.purge();
+        let dry_run = match purpose {
+            Purpose::Forget { id, force, reply } => {
+                let now = clock::now();
+                self.forgotten(id, force, verdicts, reply, now);
+                return self.sweep_ended(now);
             }
-            Purpose::Reap { by, options, reply } => {
-                let (rows, saved) = self.carry_out(verdicts, options.dry_run, now);
-                let report = page(&options, &rows, errors.clone());
-                if !options.dry_run {
-                    self.last_reap = Some(now.wall);
-                    self.purge();
-                }
-                self.sweeps.last = report.more.then_some(Paged {
-                    by,
-                    options,
-                    rows,
-                    errors,
-                });
-                tokio::spawn(async move {
-                    for saved in saved {
-                        let _ = saved.await;
-                    }
-                    let _ = reply.send(Ok(report));
-                });
-            }
+            Purpose::Own => false,
+            Purpose::Reap { ref options, .. } => options.dry_run,
+        };
+        self.sweeps.work = Some(Work::CarryOut {
+            purpose,
+            errors,
+            verdicts: Box::new(Carrying::new(verdicts, dry_run)),
+        });
+    }
+
+    fn carried_out(&mut self, purpose: Purpose, errors: Vec<String>, done: Carrying, now: Now) {
+        let Carried {
+            rows,
+            saved,
+            counts,
+        } = self.tell_carried_out(done);
+        let dry_run = matches!(&purpose, Purpose::Reap { options, .. } if options.dry_run);
+        if !dry_run {
+            self.last_reap = Some(now.wall);
+            self.purge();
         }
+        if let Purpose::Reap { by, options, reply } = purpose {
+            let last = Paged {
+                by,
+                options,
+                rows,
+                counts,
+                errors,
+            };
+            let report = last.page(&last.options);
+            self.sweeps.last = report.more.then_some(last);
+            tokio::spawn(async move {
+                for saved in saved {
+                    let _ = saved.await;
+                }
+                let _ = reply.send(Ok(report));
+            });
+        }
+        self.sweep_ended(now);
+    }
+
+    fn sweep_ended(&mut self, now: Now) {
+        self.sweeps.running = false;
         self.schedule_sweep(now);
         self.look_for_idleness(now);
         self.next_sweep();
@@ -327,15 +445,6 @@ impl Supervisor {
             Err(error) => tracing::warn!(%error, "cannot delete old reaped rows"),
         });
     }
-}
-
-fn page(options: &ReapOptions, rows: &[ReportRow], errors: Vec<String>) -> Report {
-    let limit = if options.limit == 0 {
-        PAGE
-    } else {
-        options.limit.min(PAGE)
-    };
-    Report::new(options.dry_run, rows, errors, limit as usize, options.after)
 }
 
 /// The real system, as the collector looks at it.

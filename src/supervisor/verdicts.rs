@@ -1,5 +1,7 @@
 //! What a sweep has found, carried out on rows that are still what was judged.
 
+use std::collections::BTreeMap;
+
 use tokio::sync::oneshot::Receiver;
 
 use super::Supervisor;
@@ -10,7 +12,7 @@ use super::sweep::Wanted;
 use super::verbs::answer;
 use crate::gc::Verdict;
 use crate::gc::facts::{Decision, KeepReason};
-use crate::gc::report::{Report, ReportRow};
+use crate::gc::report::{Counts, ReportRow};
 use crate::registry::Finished;
 use crate::registry::writer::Job;
 use crate::worker::{HowKnown, Now, Outcome, Status, WorkerId};
@@ -18,44 +20,74 @@ use crate::worker::{HowKnown, Now, Outcome, Status, WorkerId};
 /// Ids named by the Reaped signal at most.
 const REAPED_MAX: usize = 1000;
 
+/// Verdicts on their way from a sweep into the roll.
+#[derive(Debug)]
+pub(super) struct Carrying {
+    left: std::vec::IntoIter<Verdict>,
+    dry_run: bool,
+    rows: Vec<ReportRow>,
+    saved: Vec<Receiver<std::io::Result<()>>>,
+    removed: Vec<WorkerId>,
+    counts: Counts,
+}
+
+/// What became of them.
+#[derive(Debug)]
+pub(super) struct Carried {
+    /// The report's lines.
+    pub rows: Vec<ReportRow>,
+    /// Each answers when what it stands for is on disk.
+    pub saved: Vec<Receiver<std::io::Result<()>>>,
+    /// Lines by action and reason.
+    pub counts: BTreeMap<String, u64>,
+}
+
+impl Carrying {
+    /// Nothing is done yet.
+    pub fn new(verdicts: Vec<Verdict>, dry_run: bool) -> Self {
+        Self {
+            rows: Vec::with_capacity(verdicts.len()),
+            left: verdicts.into_iter(),
+            dry_run,
+            saved: Vec::new(),
+            removed: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    fn line(&mut self, row: ReportRow) {
+        self.counts.add(&row);
+        self.rows.push(row);
+    }
+}
+
 impl Supervisor {
-    /// Acts on verdicts, each only if its row is still what was judged.
-    pub(super) fn carry_out(
-        &mut self,
-        verdicts: Vec<Verdict>,
-        dry_run: bool,
-        now: Now,
-    ) -> (Vec<ReportRow>, Vec<Receiver<std::io::Result<()>>>) {
-        let mut rows = Vec::with_capacity(verdicts.len());
-        let (mut saved, mut removed) = (Vec::new(), Vec::new());
-        for verdict in verdicts {
-            if verdict.judged {
-                self.sweeps.judged.insert(verdict.id, self.sweeps.round);
-            }
-            if dry_run {
-                rows.push(verdict.report);
-                continue;
-            }
-            let current = self.registry.get(verdict.id).map(|row| row.generation);
-            if current != Some(verdict.generation) {
-                rows.push(verdict.report.changed());
-                continue;
-            }
-            if let Some(how) = verdict.found_dead {
-                self.found_dead(verdict.id, how);
-            }
-            if let Some(answer) = self.carry_out_one(&verdict, now) {
-                saved.push(answer);
-            }
-            if verdict.decision == Decision::Reap {
-                removed.push(verdict.id);
-            }
-            rows.push(verdict.report);
+    /// Acts on one verdict, if its row is still what was judged. `false`: there is none left.
+    pub(super) fn carry_out_next(&mut self, all: &mut Carrying, now: Now) -> bool {
+        let Some(verdict) = all.left.next() else {
+            return false;
+        };
+        if verdict.judged {
+            self.sweeps.judged.insert(verdict.id, self.sweeps.round);
         }
-        if !dry_run {
-            self.tell_reaped(&rows, removed);
+        let current = self.registry.get(verdict.id).map(|row| row.generation);
+        if all.dry_run {
+            all.line(verdict.report);
+            return true;
         }
-        (rows, saved)
+        if current != Some(verdict.generation) {
+            all.line(verdict.report.changed());
+            return true;
+        }
+        if let Some(how) = verdict.found_dead {
+            self.found_dead(verdict.id, how);
+        }
+        all.saved.extend(self.carry_out_one(&verdict, now));
+        if verdict.decision == Decision::Reap {
+            all.removed.push(verdict.id);
+        }
+        all.line(verdict.report);
+        true
     }
 
     fn carry_out_one(
@@ -113,14 +145,26 @@ impl Supervisor {
         self.writer.submit(Job::Reap(id))
     }
 
-    fn tell_reaped(&mut self, rows: &[ReportRow], mut removed: Vec<WorkerId>) {
-        removed.truncate(REAPED_MAX);
-        let counts = Report::count(rows);
-        // Those of an action alone are the sums of the others.
-        for (key, n) in counts.iter().filter(|(key, _)| key.contains(':')) {
-            *self.counters.swept.entry(key.clone()).or_default() += n;
+    /// All of it is carried out.
+    pub(super) fn tell_carried_out(&mut self, done: Carrying) -> Carried {
+        let counts = done.counts.named();
+        if !done.dry_run {
+            // Those of an action alone are the sums of the others.
+            for (key, n) in counts.iter().filter(|(key, _)| key.contains(':')) {
+                *self.counters.swept.entry(key.clone()).or_default() += n;
+            }
+            let mut removed = done.removed;
+            removed.truncate(REAPED_MAX);
+            let _ = self.changes.send(Change::Reaped {
+                counts: counts.clone(),
+                removed,
+            });
         }
-        let _ = self.changes.send(Change::Reaped { counts, removed });
+        Carried {
+            rows: done.rows,
+            saved: done.saved,
+            counts,
+        }
     }
 
     pub(super) fn forgotten(

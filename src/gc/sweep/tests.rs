@@ -1,11 +1,11 @@
 //! Sweeps over a system and trees that say what the test wants.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::super::report::{Action, Report};
+use super::super::report::{Action, Counts, Report, ReportRow};
 use super::*;
 use crate::gc::Process;
 use crate::gc::worktree::Later;
@@ -175,6 +175,12 @@ fn only_rows_whose_decision_needs_it_are_probed_and_each_tree_once() {
     assert_eq!(asked, [PathBuf::from("/w/a"), "/w/b".into()]);
 }
 
+fn counts(rows: &[ReportRow]) -> BTreeMap<String, u64> {
+    let mut counts = Counts::default();
+    rows.iter().for_each(|row| counts.add(row));
+    counts.named()
+}
+
 #[test]
 fn one_unsafe_row_keeps_nobody_else() {
     let rows = (0..10).map(|n| tree(n, &format!("/w/{n}"))).collect();
@@ -187,12 +193,12 @@ fn one_unsafe_row_keeps_nobody_else() {
     });
     let outcome = run(input(rows), System::default(), &trees);
     let rows: Vec<_> = outcome.verdicts.into_iter().map(|v| v.report).collect();
-    let report = Report::new(false, &rows, outcome.errors, 0, None);
+    let report = Report::page(&rows, counts(&rows), 0, None);
     assert_eq!(report.counts["reap"], 8);
     assert_eq!(report.counts["stamp"], 0);
     assert_eq!(report.counts["keep:worktree-dirty"], 1);
     assert_eq!(report.counts["keep:worktree-unprobed"], 1);
-    assert_eq!(report.errors, ["/w/7: timed out"]);
+    assert_eq!(outcome.errors, ["/w/7: timed out"]);
 }
 
 #[test]
@@ -383,11 +389,11 @@ fn a_report_is_paged_and_counts_all() {
     );
     let rows: Vec<_> = outcome.verdicts.into_iter().map(|v| v.report).collect();
     let after = Some(rows[2].id);
-    let report = Report::new(true, &rows, Vec::new(), 4, after);
+    let report = Report::page(&rows, counts(&rows), 4, after);
     assert_eq!((report.rows.len(), report.more), (4, true));
     assert_eq!(report.rows[0].id, rows[3].id);
     assert_eq!(report.counts["reap"], 10);
-    let last = Report::new(true, &rows, Vec::new(), 4, Some(rows[5].id));
+    let last = Report::page(&rows, counts(&rows), 4, Some(rows[5].id));
     assert_eq!((last.rows.len(), last.more), (4, false));
     assert_eq!(rows[0].clone().changed().reason, "changed");
 }
