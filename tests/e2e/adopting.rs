@@ -249,7 +249,7 @@ fn an_adopted_process_whose_end_is_awaited_is_not_let_go() {
     let world = World::new();
     // Its end releases something.
     let mut process = stranger(&world, "agent", true);
-    let kind = ["--kind=step-turn:r:s", "--kind-field=reservation=7"];
+    let kind = ["--kind=step:r/s", "--kind-field=reservation=7"];
     let pid = process.0.id().to_string();
     let said = world.ctl(&["adopt", "-q", kind[0], kind[1], &pid]).ok();
     let id = said.stdout.trim();
@@ -258,7 +258,7 @@ fn an_adopted_process_whose_end_is_awaited_is_not_let_go() {
     assert!(said.stderr.contains("releases a reservation"), "{said:?}");
     process.0.kill().unwrap();
     let row = ended(&world, id, &mut process);
-    assert_eq!(row["kind"]["reservation"].as_u64(), Some(7), "{row}");
+    assert_eq!(row["reservation"].as_u64(), Some(7), "{row}");
 
     // Its end was asked for, and it does not obey at once.
     let deaf = Command::new("env")
