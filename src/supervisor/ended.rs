@@ -9,7 +9,7 @@ use super::handle::{CancelReply, CancelState, Ended, Reply};
 use super::timers::Key;
 use crate::sys::cgroup::{Leaf, Removed};
 use crate::sys::{clock, wait};
-use crate::worker::{HowKnown, LeftoversPolicy, NodeId, Now, Outcome, Status};
+use crate::worker::{HowKnown, LeftoversPolicy, NodeId, Now, Outcome, Rung, Status, WorkerId};
 
 /// A leaf that is busy for an instant after its last process has ended is tried again so often.
 const LEAF_TRIES: u32 = 200;
@@ -61,15 +61,7 @@ impl Supervisor {
         if let Some(leaf) = child.leaf.take() {
             self.remove_leaf(leaf, 0, now);
         }
-        *self.counters.exits.entry(outcome).or_default() += 1;
-        if took.is_some() {
-            *self.counters.rungs.entry(rung).or_default() += 1;
-        }
-        if let Some(row) = self.registry.get(child.id)
-            && row.leftovers_policy == LeftoversPolicy::Kill
-        {
-            self.counters.leftovers_killed += u64::from(row.leftovers.count);
-        }
+        self.count_end(child.id, outcome, took.map(|_| rung));
         for (reply, answer) in std::mem::take(&mut child.cancels) {
             let _ = reply.send(Ok(CancelReply {
                 state: CancelState::Ended,
@@ -85,6 +77,18 @@ impl Supervisor {
         }
         if let Some(waiters) = last {
             self.settle_for_good(child.id, waiters, now);
+        }
+    }
+
+    fn count_end(&mut self, id: WorkerId, outcome: Outcome, rung: Option<Rung>) {
+        *self.counters.exits.entry(outcome).or_default() += 1;
+        if let Some(rung) = rung {
+            *self.counters.rungs.entry(rung).or_default() += 1;
+        }
+        if let Some(row) = self.registry.get(id)
+            && row.leftovers_policy == LeftoversPolicy::Kill
+        {
+            self.counters.leftovers_killed += u64::from(row.leftovers.count);
         }
     }
 

@@ -16,6 +16,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
 use super::channel::to_hex;
+use super::children::Child;
 use super::handle::{Caller, Change, Reply, Right};
 use super::handover::{Handover, NodeState, TrackedState, VERSION};
 use super::helper::Helper;
@@ -271,57 +272,7 @@ impl Supervisor {
 
     /// The table in words, with the numbers of the descriptors it has open.
     pub(super) fn handover(&mut self) -> Handover {
-        let nodes = self
-            .children
-            .iter()
-            .map(|child| NodeState {
-                node: child.node,
-                worker: child.id,
-                kind: child.kind,
-                process: child.process.id(),
-                pidfd: child.process.as_raw_fd(),
-                pgid: child.pgid,
-                leaf: child.leaf.as_ref().map(|leaf| leaf.path().to_owned()),
-                machine: child.machine.clone(),
-                deadline: child.deadline,
-                started: child.started,
-                bucket: child.bucket,
-                adopted: child.adopted.is_some(),
-                life: Some(child.life.clone()),
-                lost: child.lost.clone(),
-                frozen: child.frozen,
-                processes: child.processes,
-                looked: child.waiting.is_none(),
-                unenforced: child.unenforced.clone(),
-                tracked: child
-                    .tracked
-                    .iter()
-                    .map(|tracked| TrackedState {
-                        process: tracked.process.id(),
-                        pidfd: tracked.process.as_raw_fd(),
-                        comm: tracked.comm.clone(),
-                        in_group: tracked.in_group,
-                    })
-                    .collect(),
-                notify: child.notify.as_ref().map(|n| n.socket.as_raw_fd()),
-                stop_by: child.notify.as_ref().and_then(|n| n.stop_by),
-                tty: child.tty,
-                attendances: child
-                    .attendances
-                    .iter()
-                    .map(|(_, fd)| fd.as_raw_fd())
-                    .collect(),
-                channel: child.channel.as_ref().map(|channel| channel.number()),
-                half_frame: half(child).map_or(String::new(), |half| to_hex(&half.bytes)),
-                skip: half(child).map_or(0, |half| half.skip),
-                unsent: child
-                    .channel
-                    .as_ref()
-                    .map_or(String::new(), |channel| to_hex(&channel.unsent())),
-                skipped: child.channel.as_ref().map_or(0, |channel| channel.skipped),
-                says: child.says.to_string(),
-            })
-            .collect();
+        let nodes = self.children.iter().map(node_state).collect();
         Handover {
             version: VERSION,
             release: crate::RELEASE.to_owned(),
@@ -366,7 +317,7 @@ impl Supervisor {
     }
 }
 
-fn half(child: &super::children::Child) -> Option<crate::control::codec::Half> {
+fn half(child: &Child) -> Option<crate::control::codec::Half> {
     child.channel.as_ref().map(|channel| channel.decoder.half())
 }
 
@@ -389,4 +340,55 @@ pub fn resume_argv(args: &[OsString], memfd: &OwnedFd) -> std::io::Result<Vec<CS
     all.into_iter()
         .map(|arg| CString::new(arg.into_vec()).map_err(std::io::Error::other))
         .collect()
+}
+
+/// One child as the next image gets it.
+fn node_state(child: &Child) -> NodeState {
+    NodeState {
+        node: child.node,
+        worker: child.id,
+        kind: child.kind,
+        process: child.process.id(),
+        pidfd: child.process.as_raw_fd(),
+        pgid: child.pgid,
+        leaf: child.leaf.as_ref().map(|leaf| leaf.path().to_owned()),
+        machine: child.machine.clone(),
+        deadline: child.deadline,
+        started: child.started,
+        bucket: child.bucket,
+        adopted: child.adopted.is_some(),
+        life: Some(child.life.clone()),
+        lost: child.lost.clone(),
+        frozen: child.frozen,
+        processes: child.processes,
+        looked: child.waiting.is_none(),
+        unenforced: child.unenforced.clone(),
+        tracked: child
+            .tracked
+            .iter()
+            .map(|tracked| TrackedState {
+                process: tracked.process.id(),
+                pidfd: tracked.process.as_raw_fd(),
+                comm: tracked.comm.clone(),
+                in_group: tracked.in_group,
+            })
+            .collect(),
+        notify: child.notify.as_ref().map(|n| n.socket.as_raw_fd()),
+        stop_by: child.notify.as_ref().and_then(|n| n.stop_by),
+        tty: child.tty,
+        attendances: child
+            .attendances
+            .iter()
+            .map(|(_, fd)| fd.as_raw_fd())
+            .collect(),
+        channel: child.channel.as_ref().map(|channel| channel.number()),
+        half_frame: half(child).map_or(String::new(), |half| to_hex(&half.bytes)),
+        skip: half(child).map_or(0, |half| half.skip),
+        unsent: child
+            .channel
+            .as_ref()
+            .map_or(String::new(), |channel| to_hex(&channel.unsent())),
+        skipped: child.channel.as_ref().map_or(0, |channel| channel.skipped),
+        says: child.says.to_string(),
+    }
 }
