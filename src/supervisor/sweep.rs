@@ -6,12 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::event_loop::SHARE;
 use super::handle::{Caller, ReapOptions, Reply, Right};
 use super::refused::Refused;
 use super::timers::Key;
 use super::verbs::{PAGE, answer};
 use super::verdicts::{Carried, Carrying};
-use super::{Inner, SHARE, Supervisor};
+use super::{Inner, Supervisor};
 
 use crate::gc::report::{Report, ReportRow};
 use crate::gc::worktree::{ProbeOptions, Prober};
