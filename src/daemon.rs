@@ -62,7 +62,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match guardian::run(|side| run(&options, Some(side))) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("musterd: cannot start the guardian: {error}");
+            say!("musterd: cannot start the guardian: {error}");
             ExitCode::from(exit::FAILED)
         }
     }
@@ -72,7 +72,7 @@ fn run(options: &Options, guardian: Option<DaemonSide>) -> ExitCode {
     match try_run(options, guardian) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
-            eprintln!("musterd: {fault}");
+            say!("musterd: {fault}");
             ExitCode::from(fault.exit_code())
         }
     }

@@ -13,6 +13,17 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+/// A line on stderr. Unlike `eprintln!` it ends nothing where stderr cannot be written: a full disk
+/// or a reader that has gone.
+macro_rules! say {
+    ($($words:tt)*) => {{
+        let _ = std::io::Write::write_fmt(
+            &mut std::io::stderr(),
+            format_args!("{}\n", format_args!($($words)*)),
+        );
+    }};
+}
+
 pub mod client;
 pub mod config;
 pub mod control;

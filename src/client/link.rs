@@ -318,7 +318,7 @@ async fn private_daemon(private: &Private, quiet: bool) -> Result<Client, Miss> 
             Ok((client, pid)) => {
                 if begun.ready && !quiet {
                     let pid = pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
-                    eprintln!(
+                    say!(
                         "musterctl: started a private daemon for this user{pid}; it ends by itself when idle"
                     );
                 }

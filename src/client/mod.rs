@@ -67,7 +67,7 @@ fn candidates() -> ExitCode {
 /// Says a failure on stderr.
 fn complain(failure: &Failure) {
     if !failure.message.is_empty() {
-        eprintln!("musterctl: {failure}");
+        say!("musterctl: {failure}");
     }
 }
 

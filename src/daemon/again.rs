@@ -176,7 +176,7 @@ pub(super) fn execute_next(next: Next) -> Fault {
 
 /// The new image cannot serve after all: executes the one before, with the same hand-over.
 pub(super) fn go_back(number: i32, handover: &Handover, why: &Fault) {
-    eprintln!("musterd: cannot take over, going back to the image before: {why}");
+    say!("musterd: cannot take over, going back to the image before: {why}");
     let (Ok(memfd), Ok(image)) = (reexec::borrowed(number), reexec::borrowed(handover.image))
     else {
         return;
@@ -191,13 +191,13 @@ pub(super) fn go_back(number: i32, handover: &Handover, why: &Fault) {
     keep.push(memfd.as_raw_fd());
     pass_capabilities();
     let error = execute(&Target::File(image), &argv, &environment(), &keep);
-    eprintln!("musterd: cannot go back either: {error}");
+    say!("musterd: cannot go back either: {error}");
 }
 
 /// The next image takes them out of the sets that pass execve again.
 fn pass_capabilities() {
     if let Err(error) = privilege::pass_on_exec() {
-        eprintln!("musterd: the next image will lack capabilities: {error}");
+        say!("musterd: the next image will lack capabilities: {error}");
     }
 }
 

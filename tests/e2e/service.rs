@@ -173,3 +173,22 @@ fn metrics_count_what_happened_also_over_a_reload() {
     world.ctl(&["cancel", &two]).ok();
     world.end();
 }
+
+#[test]
+fn a_stderr_that_cannot_be_written_changes_no_exit_code() {
+    let world = World::new();
+    let code = |words: &[&str]| {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let mut command = world.command(words);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(full.unwrap());
+        command.status().unwrap().code()
+    };
+    assert_eq!(
+        code(&["run", "--wait", "--", "sh", "-c", "exit 3"]),
+        Some(3)
+    );
+    assert_eq!(code(&["status", "nosuch"]), Some(4));
+    assert_eq!(code(&["cancel", "nosuch"]), Some(5));
+    world.end();
+}

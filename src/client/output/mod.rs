@@ -113,7 +113,7 @@ impl Output {
         };
         match text {
             Ok(text) => self.line(text),
-            Err(error) => eprintln!("musterctl: cannot write JSON: {error}"),
+            Err(error) => say!("musterctl: cannot write JSON: {error}"),
         }
     }
 

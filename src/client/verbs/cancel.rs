@@ -73,7 +73,7 @@ async fn begin(
         .await
         .map_err(|e| failure(e, Asking::Action))?;
     if answer.state == "begun" && !answer.durable {
-        eprintln!(
+        say!(
             "musterctl: {} is being ended, but that could not be written to disk; see `musterctl status`",
             escape(&id)
         );

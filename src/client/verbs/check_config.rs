@@ -60,7 +60,7 @@ fn check(sets: &[Paths], out: &mut Output) -> Result<Code, Failure> {
         for fault in &faults {
             // A fault may quote the line it found, and a line may span several.
             for line in fault.to_string().lines() {
-                eprintln!("{}", escape(line));
+                say!("{}", escape(line));
             }
         }
         if !out.quiet && faults.is_empty() {

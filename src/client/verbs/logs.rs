@@ -246,7 +246,7 @@ fn say_if_nothing(from: &From) {
         && !reader.anything
         && let Some(hint) = journal::hint(worker)
     {
-        eprintln!("musterctl: {hint}");
+        say!("musterctl: {hint}");
     }
 }
 

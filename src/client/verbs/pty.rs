@@ -73,7 +73,7 @@ pub async fn run(
     };
     say_unenforced(&spawned);
     if !out.quiet {
-        eprintln!(
+        say!(
             "Running as worker {}. Ctrl-] three times hangs up.",
             title(&spawned, &spec)
         );
@@ -89,7 +89,7 @@ pub async fn run(
             if out.json.is_some() {
                 wait::print(std::slice::from_ref(&*ended), out);
             } else if !out.quiet {
-                eprintln!("{}", report::ending(&ended.worker));
+                say!("{}", report::ending(&ended.worker));
             }
             Ok(ended.code())
         }

@@ -196,7 +196,7 @@ pub async fn run(
         return Ok(Code::DONE);
     };
     if !out.quiet {
-        eprintln!("Running as worker {}.", title(&spawned, &spec));
+        say!("Running as worker {}.", title(&spawned, &spec));
     }
     watch(daemon, &spawned.id, signals, out).await
 }
@@ -204,13 +204,13 @@ pub async fn run(
 /// What a person should know of a start that was not all that was asked for.
 pub(super) fn say_unenforced(spawned: &Spawned) {
     if !spawned.unenforced.is_empty() {
-        eprintln!(
+        say!(
             "musterctl: this host cannot enforce: {}",
             escape(&spawned.unenforced.join(", "))
         );
     }
     if !spawned.durable {
-        eprintln!("musterctl: the row is not on disk yet; see `musterctl status`");
+        say!("musterctl: the row is not on disk yet; see `musterctl status`");
     }
 }
 
@@ -233,7 +233,7 @@ pub(super) async fn spawn(
         match result {
             Err(CallError::Refused { name, message, .. }) if !args.no_wait && passes(&name) => {
                 if !said {
-                    eprintln!("musterctl: {}; waiting for room", escape(&message));
+                    say!("musterctl: {}; waiting for room", escape(&message));
                     said = true;
                 }
                 tokio::time::sleep(RETRY).await;
@@ -291,7 +291,7 @@ fn started(spawned: &Spawned, spec: &Spec, out: &mut Output) {
     } else {
         out.line(format!("Running as worker {}.", title(spawned, spec)));
         let id = escape(&spawned.id);
-        eprintln!(
+        say!(
             "Look: musterctl status {id}   Output: musterctl logs -f {id}   End: musterctl cancel {id}"
         );
     }
@@ -321,7 +321,7 @@ async fn watch(
                 )));
             }
         };
-        eprintln!("musterctl: {words}");
+        say!("musterctl: {words}");
         let options = CancelOptions {
             now,
             keep_descendants: false,
@@ -335,7 +335,7 @@ async fn watch(
     if out.json.is_some() {
         print(std::slice::from_ref(&ended), out);
     } else if !out.quiet {
-        eprintln!("{}", report::ending(&ended.worker));
+        say!("{}", report::ending(&ended.worker));
     }
     Ok(code)
 }

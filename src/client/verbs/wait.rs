@@ -71,7 +71,7 @@ pub async fn ended_by_force(daemon: &Daemon, id: &str) -> Result<Ended, Failure>
                     && worker.unkillable
                 {
                     said = true;
-                    eprintln!(
+                    say!(
                         "musterctl: {} outlived SIGKILL (a process in uninterruptible sleep?); musterd goes on trying, Ctrl-C stops waiting",
                         crate::client::output::text::escape(&worker.title())
                     );
