@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::worker::{Outcome, Rung};
 
@@ -33,6 +33,7 @@ pub struct Counters {
     /// The same, output.
     pub output_tokens: u64,
     /// From the moment a call was queued or a timer was due until the loop took it up.
+    #[serde(deserialize_with = "same_bounds")]
     pub lag: Histogram,
 }
 
@@ -59,12 +60,27 @@ pub const BOUNDS_USEC: [u64; 13] = [
 ];
 
 /// Counts by length.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Histogram {
     /// One for each of [`BOUNDS_USEC`], then what is longer; not cumulative.
     pub buckets: [u64; BOUNDS_USEC.len() + 1],
     /// All lengths, microseconds.
     pub usec: u64,
+}
+
+/// One that another release counted by other bounds begins anew: what was counted cannot be told
+/// apart by these, and no reload may fail by it.
+fn same_bounds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Histogram, D::Error> {
+    #[derive(Deserialize)]
+    struct Any {
+        buckets: Vec<u64>,
+        usec: u64,
+    }
+    let Any { buckets, usec } = Any::deserialize(deserializer)?;
+    Ok(buckets.try_into().map_or_else(
+        |_| Histogram::default(),
+        |buckets| Histogram { buckets, usec },
+    ))
 }
 
 impl Histogram {
@@ -110,5 +126,21 @@ mod tests {
         assert_eq!(counters.spawned, 3);
         assert_eq!(counters.exits[&Outcome::Completed], 2);
         assert_eq!(counters.lag, Histogram::default());
+    }
+
+    #[test]
+    fn a_histogram_goes_over_a_reload_and_one_of_other_bounds_begins_anew() {
+        let mut counters = Counters::default();
+        counters.lag.add(Duration::from_micros(70));
+        let text = serde_json::to_string(&counters).unwrap();
+        assert_eq!(serde_json::from_str::<Counters>(&text).unwrap(), counters);
+        for buckets in [1, BOUNDS_USEC.len(), BOUNDS_USEC.len() + 2] {
+            let other = format!(
+                r#"{{"spawned":3,"lag":{{"buckets":{:?},"usec":9}}}}"#,
+                vec![1; buckets]
+            );
+            let counters: Counters = serde_json::from_str(&other).unwrap();
+            assert_eq!((counters.spawned, counters.lag), (3, Histogram::default()));
+        }
     }
 }
