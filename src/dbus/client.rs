@@ -12,6 +12,7 @@ use futures_core::Stream;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zbus::names::OwnedErrorName;
+use zbus::proxy::MethodFlags;
 use zbus::{Connection, MatchRule, MessageStream, OwnedObjectPath, Variant};
 
 use super::adopt::adoption_to_dict;
@@ -70,14 +71,22 @@ impl CallError {
 pub struct Client {
     connection: Connection,
     on_bus: bool,
-    interactive: bool,
+    flags: MethodFlags,
 }
 
 impl Client {
+    /// Asks only a daemon that is there: no bus starts one for this call.
+    #[must_use]
+    pub fn without_activation(mut self) -> Self {
+        self.flags |= MethodFlags::NO_AUTO_START;
+        self
+    }
+
     /// Says with every call that a person may be asked for a password, or that nobody may.
     #[must_use]
     pub fn interactive(mut self, interactive: bool) -> Self {
-        self.interactive = interactive;
+        self.flags
+            .set(MethodFlags::ALLOW_INTERACTIVE_AUTH, interactive);
         self
     }
 
@@ -118,7 +127,7 @@ impl Client {
             Ok(Ok(connection)) => Ok(Self {
                 connection,
                 on_bus,
-                interactive: false,
+                flags: MethodFlags::empty(),
             }),
             Ok(Err(error)) => Err(CallError::Unreachable(error.to_string())),
             Err(_) => Err(CallError::Unreachable(format!(
@@ -144,10 +153,9 @@ impl Client {
         B: Serialize + zbus::DynamicType,
         R: DeserializeOwned + zbus::Type,
     {
-        if self.interactive {
+        if !self.flags.is_empty() {
             let proxy = self.proxy(path, interface).await.map_err(call_error)?;
-            let flags = zbus::proxy::MethodFlags::ALLOW_INTERACTIVE_AUTH;
-            let reply = proxy.call_with_flags(method, flags, body).await;
+            let reply = proxy.call_with_flags(method, self.flags, body).await;
             return reply
                 .map_err(call_error)?
                 .ok_or_else(|| CallError::BadReply(format!("{method}: nothing")));
@@ -416,33 +424,35 @@ impl Client {
         })
     }
 
-    /// Everything the daemon tells from now on. Keep reading it.
+    /// Everything the daemon tells from now on. Keep reading it: one that is not read holds up
+    /// the answers to all calls of this connection.
     pub async fn events(&self) -> Result<Events, CallError> {
-        let stream = if self.on_bus {
-            let rule = MatchRule::builder()
-                .msg_type(zbus::message::Type::Signal)
-                .sender(BUS_NAME)
-                .path_namespace(OBJECT)
-                .build()
-                .map_err(|e| CallError::BadReply(e.to_string()))?;
-            MessageStream::for_match_rule(rule, &self.connection, None)
-                .await
-                .map_err(call_error)?
-        } else {
-            MessageStream::from(&self.connection)
-        };
-        // Peer to peer, signals begin with the first answer.
-        self.connection
-            .call_method(
-                Some(BUS_NAME),
-                OBJECT,
-                Some("org.freedesktop.DBus.Peer"),
-                "Ping",
-                &(),
-            )
+        if !self.on_bus {
+            let stream = MessageStream::from(&self.connection);
+            // Signals begin with the first answer.
+            self.ping().await?;
+            return Ok(Events { stream });
+        }
+        // Before anything is sent that nobody reads yet.
+        self.ping().await?;
+        let rule = MatchRule::builder()
+            .msg_type(zbus::message::Type::Signal)
+            .sender(BUS_NAME)
+            .path_namespace(OBJECT)
+            .build()
+            .map_err(|e| CallError::BadReply(e.to_string()))?;
+        let stream = MessageStream::for_match_rule(rule, &self.connection, None)
             .await
             .map_err(call_error)?;
         Ok(Events { stream })
+    }
+
+    /// Is there a daemon?
+    async fn ping(&self) -> Result<(), CallError> {
+        let to = Some(BUS_NAME);
+        let peer = Some("org.freedesktop.DBus.Peer");
+        let answer = self.connection.call_method(to, OBJECT, peer, "Ping", &());
+        answer.await.map(|_| ()).map_err(call_error)
     }
 }
 

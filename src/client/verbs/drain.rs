@@ -11,14 +11,14 @@ use crate::client::args::DrainArgs;
 use crate::client::exit::{Asking, Code, Failure};
 use crate::client::link::{Daemon, failure};
 use crate::client::output::Output;
-use crate::dbus::client::{CallError, Events};
+use crate::dbus::client::{CallError, Client, Events};
 use crate::dbus::errors;
 use crate::supervisor::handle::DrainOptions;
 
 /// Changes come in bursts: one look after each of them.
 const BURST: Duration = Duration::from_millis(100);
 /// Between two looks at a service from which nothing is heard.
-const LOOK: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_secs(1);
 /// The same, if nothing can be heard from it.
 const DEAF_LOOK: Duration = Duration::from_millis(500);
 
@@ -110,7 +110,9 @@ impl Changes {
 
 /// What a drain waits for: workers that have not ended. Adopted processes are left alone.
 async fn remaining(daemon: &Daemon) -> Result<Left, CallError> {
-    let view = daemon.call(async |client| client.status("").await).await?;
+    // One that has gone with the last of them must not be started to be asked for them.
+    let ask = async |client: Client| client.without_activation().status("").await;
+    let view = daemon.call(ask).await?;
     let number = |path: &str| view.pointer(path).and_then(serde_json::Value::as_u64);
     let adopted = number("/service/n_adopted").unwrap_or(0);
     let running = number("/service/n_workers").unwrap_or(0);
