@@ -177,6 +177,11 @@ impl Supervisor {
             return;
         };
         let generation = self.set.generation + 1;
+        // Admission was closed meanwhile; the next image would know nothing of it.
+        let verdict = match self.drain {
+            Some(_) => Err("the service is draining".to_owned()),
+            None => verdict,
+        };
         match verdict {
             Ok(()) => {
                 for reply in replies {
@@ -242,17 +247,19 @@ impl Supervisor {
         matches!(self.reload, State::Quiet { .. })
     }
 
-    /// Something did not fall silent in time: the old image goes on.
-    pub(super) fn give_up_reload(&mut self) {
+    /// A reload that falls silent ends, and the old image goes on.
+    pub(super) fn give_up_reload(&mut self, why: &str) {
         if self.is_reloading() {
             service_event!(
                 ERROR,
                 id::RELOAD_REFUSED,
-                "not everything fell silent in time for a reload; this image goes on"
+                "a reload is given up, this image goes on: {why}"
             );
             systemd::ready_again();
             self.reload = State::None;
             let _ = self.quiesce.send(false);
+            // A sweep that was left to the next image.
+            self.schedule_sweep(clock::now());
             let _ = self.changes.send(Change::Service);
         }
     }

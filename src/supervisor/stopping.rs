@@ -34,6 +34,8 @@ pub enum Stopped {
 impl Supervisor {
     /// SIGTERM: closes admission for good and ends all; the second one forces.
     pub(super) fn stop(&mut self, now: Now) {
+        // The next image would know nothing of it.
+        self.give_up_reload("the service was told to stop");
         let before = self.drain.as_ref().filter(|drain| drain.for_good);
         let forced = before.is_some();
         let until = before
@@ -77,7 +79,9 @@ impl Supervisor {
         // An adopted process goes on; the next start finds it by its identity.
         let left = self.children.len_of_own() + self.starting.len();
         if left == 0 {
-            return Some(Stopped::Drained);
+            // Half a sweep that is carried out would be told to nobody; it takes no time.
+            let done = !self.sweeps.carries_out();
+            return done.then_some(Stopped::Drained);
         }
         if drain.until.is_none_or(|until| now.mono < until) {
             return None;

@@ -140,6 +140,11 @@ impl State {
         !self.running && self.waiting.is_empty()
     }
 
+    /// Are verdicts being carried out?
+    pub(super) fn carries_out(&self) -> bool {
+        matches!(self.work, Some(Work::CarryOut { .. }))
+    }
+
     /// Is there anything to do on the loop?
     pub(super) fn has_work(&self) -> bool {
         self.work.is_some()
@@ -225,6 +230,13 @@ impl Supervisor {
 
     /// Sweeps that have not begun go to the next image's callers: ask again.
     pub(super) fn refuse_waiting_sweeps(&mut self) {
+        match self.sweeps.work.take() {
+            Some(Work::Snapshot { wanted, .. }) => {
+                self.sweeps.running = false;
+                self.sweeps.waiting.push_front(wanted);
+            }
+            other => self.sweeps.work = other,
+        }
         for wanted in std::mem::take(&mut self.sweeps.waiting) {
             match wanted.purpose {
                 Purpose::Own => {}
@@ -306,11 +318,14 @@ impl Supervisor {
     }
 
     /// The rows are written down: from here on the collector works by itself.
-    fn look_at(&self, wanted: Wanted, rows: Vec<RowFacts>) {
+    fn look_at(&mut self, wanted: Wanted, rows: Vec<RowFacts>) {
+        let now = clock::now();
+        // A clock that was set meanwhile: what it shifts now has changed, and is judged anew.
+        self.correct_clock(now);
         let gc = &self.set.config.gc;
         let input = SweepInput {
             rows,
-            now: clock::now().wall,
+            now: now.wall,
             grace_secs: wanted.grace_secs,
             parallel: gc.probe_parallel as usize,
             budget: gc.sweep_budget,

@@ -293,3 +293,34 @@ fn a_client_that_does_not_read_holds_up_no_reload() {
     world.ctl(&["cancel", &id]).ok();
     world.end();
 }
+
+#[test]
+fn a_stop_while_an_image_is_tried_is_not_forgotten_by_it() {
+    let world = World::with(Containment::Auto, "[ladder]\nkill_grace = \"4s\"\n");
+    let image = world.path().join("musterd");
+    fs::copy(program("musterd"), &image).unwrap();
+    let mut start = world.command(&["run", "-q", "--", "sh", "-c", "trap '' TERM; sleep 1000"]);
+    start.env("MUSTERD_BIN", &image);
+    let id = hear(start).ok().stdout.trim().to_owned();
+    // An image that takes its time, but less than the worker.
+    let tried = world.path().join("tried");
+    let script = format!(
+        "#!/bin/sh\n: >'{}'\nsleep 1\nexec '{}' \"$@\"\n",
+        tried.display(),
+        program("musterd").display()
+    );
+    fs::remove_file(&image).unwrap();
+    fs::write(&image, script).unwrap();
+    fs::set_permissions(&image, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut reload = world.command(&["reload"]);
+    reload.stdin(Stdio::null()).stderr(Stdio::piped());
+    let reload = reload.spawn().unwrap();
+    wait_until("the image is tried", || tried.exists());
+    world.stop_daemon();
+    let said = reload.wait_with_output().unwrap();
+    assert_eq!(said.status.code(), Some(1), "{said:?}");
+    let said = String::from_utf8(said.stderr).unwrap();
+    assert!(said.contains("the service is draining"), "{said}");
+    assert_eq!(text(&world.ended(&id)["outcome"]), "cancelled");
+    world.end();
+}
