@@ -229,7 +229,11 @@ async fn start(client: &Client, world: &World, share: &Path, way: Way, go: &str)
 fn at_the_fifo(pid: i32) -> bool {
     let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
     let number = call.split(' ').next().and_then(|n| n.parse().ok());
-    [Some(libc::SYS_openat), Some(libc::SYS_open)].contains(&number)
+    #[cfg(target_arch = "x86_64")]
+    let opens = [libc::SYS_openat, libc::SYS_open];
+    #[cfg(not(target_arch = "x86_64"))]
+    let opens = [libc::SYS_openat];
+    number.is_some_and(|number| opens.contains(&number))
 }
 
 /// How many have ended well.
