@@ -27,7 +27,7 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn owns(by: &Caller, row: &Row) -> bool {
+    fn owns(by: &Caller, row: &Row) -> bool {
         by.uid == row.owner.uid
     }
 
@@ -52,20 +52,20 @@ impl Supervisor {
 
     /// The same, for somebody who wants to see it.
     pub(super) fn find(&self, by: &Caller, worker: &str) -> Result<WorkerId, Refused> {
-        let id = self.lookup(by, worker)?;
-        match self.registry.get(id) {
-            Some(row) if Self::owns(by, row) || self.has(by, Right::ListAll) => Ok(id),
-            Some(_) => Err(Refused::NeedsRight(Right::ListAll)),
-            None => Err(Refused::NoSuchWorker(worker.to_owned())),
-        }
+        self.find_with(by, worker, Right::ListAll)
     }
 
     /// The same, for somebody who wants to change it.
     pub(super) fn find_to_manage(&self, by: &Caller, worker: &str) -> Result<WorkerId, Refused> {
+        self.find_with(by, worker, Right::ManageAll)
+    }
+
+    /// Others' rows need `right`.
+    fn find_with(&self, by: &Caller, worker: &str, right: Right) -> Result<WorkerId, Refused> {
         let id = self.lookup(by, worker)?;
         match self.registry.get(id) {
-            Some(row) if Self::owns(by, row) || self.has(by, Right::ManageAll) => Ok(id),
-            Some(_) => Err(Refused::NeedsRight(Right::ManageAll)),
+            Some(row) if Self::owns(by, row) || self.has(by, right) => Ok(id),
+            Some(_) => Err(Refused::NeedsRight(right)),
             None => Err(Refused::NoSuchWorker(worker.to_owned())),
         }
     }
