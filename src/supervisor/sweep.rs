@@ -1,7 +1,7 @@
 //! Sweeps: the roll handed to the collector, its verdicts carried out. Every trigger (the own
 //! tick, the timer, `reap` by hand, `forget`) comes through here.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,11 +10,11 @@ use super::event_loop::SHARE;
 use super::handle::{Caller, ReapOptions, Reply, Right};
 use super::refused::Refused;
 use super::timers::Key;
-use super::verbs::{PAGE, answer};
-use super::verdicts::{Carried, Carrying};
+use super::verbs::answer;
+use super::verdicts::{Carried, Carrying, Paged};
 use super::{Inner, Supervisor};
 
-use crate::gc::report::{Report, ReportRow};
+use crate::gc::report::Report;
 use crate::gc::worktree::{ProbeOptions, Prober};
 use crate::gc::{Look, Process, RowFacts, SweepInput, SweepOutcome, sweep};
 use crate::sys::process::Liveness;
@@ -97,42 +97,6 @@ pub(super) struct State {
     last_own: Option<Now>,
     /// The last report that did not fit a page.
     last: Option<Paged>,
-}
-
-/// A report of which later pages may be asked for: they come from here, for a page must neither
-/// sweep nor probe again.
-#[derive(Debug)]
-struct Paged {
-    by: u32,
-    options: ReapOptions,
-    rows: Vec<ReportRow>,
-    counts: BTreeMap<String, u64>,
-    errors: Vec<String>,
-}
-
-impl Paged {
-    fn page(&self, options: &ReapOptions) -> Report {
-        let limit = if options.limit == 0 {
-            PAGE
-        } else {
-            options.limit.min(PAGE)
-        };
-        let counts = self.counts.clone();
-        let mut page = Report::page(&self.rows, counts, limit as usize, options.after);
-        page.dry_run = options.dry_run;
-        page.errors.clone_from(&self.errors);
-        page
-    }
-
-    /// Is this the same question, but for the page?
-    fn answers(&self, by: &Caller, options: &ReapOptions) -> bool {
-        let page_apart = ReapOptions {
-            limit: self.options.limit,
-            after: self.options.after,
-            ..options.clone()
-        };
-        options.after.is_some() && by.uid == self.by && page_apart == self.options
-    }
 }
 
 impl State {

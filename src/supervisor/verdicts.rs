@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use tokio::sync::oneshot::Receiver;
 
 use super::Supervisor;
-use super::handle::{Change, Reply};
+use super::handle::{Caller, Change, ReapOptions, Reply};
 use super::refused::Refused;
 use super::saving::durable;
 use super::sweep::Wanted;
-use super::verbs::answer;
+use super::verbs::{PAGE, answer};
 use crate::gc::Verdict;
 use crate::gc::facts::{Decision, KeepReason};
-use crate::gc::report::{Counts, ReportRow};
+use crate::gc::report::{Counts, Report, ReportRow};
 use crate::registry::Finished;
 use crate::registry::writer::Job;
 use crate::worker::{HowKnown, Now, Outcome, Status, WorkerId};
@@ -40,6 +40,42 @@ pub(super) struct Carried {
     pub saved: Vec<Receiver<std::io::Result<()>>>,
     /// Lines by action and reason.
     pub counts: BTreeMap<String, u64>,
+}
+
+/// A report of which later pages may be asked for: they come from here, for a page must neither
+/// sweep nor probe again.
+#[derive(Debug)]
+pub(super) struct Paged {
+    pub by: u32,
+    pub options: ReapOptions,
+    pub rows: Vec<ReportRow>,
+    pub counts: BTreeMap<String, u64>,
+    pub errors: Vec<String>,
+}
+
+impl Paged {
+    pub fn page(&self, options: &ReapOptions) -> Report {
+        let limit = if options.limit == 0 {
+            PAGE
+        } else {
+            options.limit.min(PAGE)
+        };
+        let counts = self.counts.clone();
+        let mut page = Report::page(&self.rows, counts, limit as usize, options.after);
+        page.dry_run = options.dry_run;
+        page.errors.clone_from(&self.errors);
+        page
+    }
+
+    /// Is this the same question, but for the page?
+    pub fn answers(&self, by: &Caller, options: &ReapOptions) -> bool {
+        let page_apart = ReapOptions {
+            limit: self.options.limit,
+            after: self.options.after,
+            ..options.clone()
+        };
+        options.after.is_some() && by.uid == self.by && page_apart == self.options
+    }
 }
 
 impl Carrying {
