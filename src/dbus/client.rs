@@ -1,25 +1,24 @@
 //! The client's side of the contract: what `musterctl` and the tests call. Typed, over the socket
 //! or a bus; errors come back as a [`Code`] with the daemon's own words.
 
+mod events;
+
 use std::collections::{BTreeMap, HashMap};
-use std::future::poll_fn;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::pin::Pin;
 use std::time::Duration;
 
-use futures_core::Stream;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zbus::names::OwnedErrorName;
 use zbus::proxy::MethodFlags;
-use zbus::{Connection, MatchRule, MessageStream, OwnedObjectPath, Variant};
+use zbus::{Connection, OwnedObjectPath, Variant};
 
 use super::adopt::adoption_to_dict;
 use super::convert;
 use super::errors::Code;
 use super::log_control::{LOG_CONTROL, LOG_OBJECT};
-use super::replies::{Dict, event, find, get, id_of, listed, reaped_row};
+use super::replies::{Dict, find, get, id_of, listed, reaped_row};
 use super::report::facts_to_dict;
 use super::{BUS_NAME, MANAGER, OBJECT, WORKER, spec};
 use crate::supervisor::adopt::Adoption;
@@ -30,6 +29,7 @@ use crate::supervisor::report::Facts;
 use crate::worker::Spec;
 
 pub use super::replies::{Cancelled, Event, Listed, Reaped, ReapedRow, Service, Spawned, Waited};
+pub use events::Events;
 
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 /// A daemon that does not answer the handshake in this time cannot be reached.
@@ -422,56 +422,6 @@ impl Client {
             start_timestamp: get(&all, "StartTimestamp"),
             last_reap_timestamp: get(&all, "LastReapTimestamp"),
         })
-    }
-
-    /// Everything the daemon tells from now on. Keep reading it: one that is not read holds up
-    /// the answers to all calls of this connection.
-    pub async fn events(&self) -> Result<Events, CallError> {
-        if !self.on_bus {
-            let stream = MessageStream::from(&self.connection);
-            // Signals begin with the first answer.
-            self.ping().await?;
-            return Ok(Events { stream });
-        }
-        // Before anything is sent that nobody reads yet.
-        self.ping().await?;
-        let rule = MatchRule::builder()
-            .msg_type(zbus::message::Type::Signal)
-            .sender(BUS_NAME)
-            .path_namespace(OBJECT)
-            .build()
-            .map_err(|e| CallError::BadReply(e.to_string()))?;
-        let stream = MessageStream::for_match_rule(rule, &self.connection, None)
-            .await
-            .map_err(call_error)?;
-        Ok(Events { stream })
-    }
-
-    /// Is there a daemon?
-    async fn ping(&self) -> Result<(), CallError> {
-        let to = Some(BUS_NAME);
-        let peer = Some("org.freedesktop.DBus.Peer");
-        let answer = self.connection.call_method(to, OBJECT, peer, "Ping", &());
-        answer.await.map(|_| ()).map_err(call_error)
-    }
-}
-
-/// Stream of [`Event`]s.
-#[derive(Debug)]
-pub struct Events {
-    stream: MessageStream,
-}
-
-impl Events {
-    /// The next event; `None` once the connection has ended.
-    pub async fn next(&mut self) -> Option<Event> {
-        loop {
-            let stream = &mut self.stream;
-            let message = poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await?;
-            if let Some(event) = message.ok().as_ref().and_then(event) {
-                return Some(event);
-            }
-        }
     }
 }
 
