@@ -7,10 +7,8 @@ use futures_core::Stream;
 use zbus::{MatchRule, MessageStream};
 
 use super::{CallError, Client, call_error};
-use crate::dbus::replies::event;
+use crate::dbus::replies::{Event, event};
 use crate::dbus::{BUS_NAME, OBJECT};
-
-use crate::dbus::replies::Event;
 
 impl Client {
     /// Everything the daemon tells from now on. Keep reading it: one that is not read holds up
