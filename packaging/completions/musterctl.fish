@@ -140,7 +140,7 @@ complete -c musterctl -n "__fish_musterctl_using_subcommand run" -l name -d 'Fre
 complete -c musterctl -n "__fish_musterctl_using_subcommand run" -s d -l working-directory -d 'Working directory of the worker' -r -f -a "(__fish_complete_directories)"
 complete -c musterctl -n "__fish_musterctl_using_subcommand run" -l worktree -d 'The worktree its row protects: a directory, `auto` (the linked worktree it runs in), or `none`' -r -F
 complete -c musterctl -n "__fish_musterctl_using_subcommand run" -l kind -d 'Why it exists: root-turn, step-turn, think, subagent, command, or a label (subagent:HANDLE, turn:CTX, step:RUN/STEP, think:PURPOSE)' -r
-complete -c musterctl -n "__fish_musterctl_using_subcommand run" -l kind-field -d 'A field of the kind' -r
+complete -c musterctl -n "__fish_musterctl_using_subcommand run" -l kind-field -d 'A field of the kind: ctx, event, reservation, msg_depth of a root-turn; run, step, reservation of a step-turn; purpose, ctx, reply_to (NODE:REQUEST), extra (JSON), reservation of a think; handle of a subagent' -r
 complete -c musterctl -n "__fish_musterctl_using_subcommand run" -s E -l setenv -d 'An environment variable; without a value the caller\'s own' -r
 complete -c musterctl -n "__fish_musterctl_using_subcommand run" -l deadline -d 'End it after this time' -r
 complete -c musterctl -n "__fish_musterctl_using_subcommand run" -l idle-timeout -d 'End it when it has been quiet for so long after a settled turn' -r
@@ -190,7 +190,7 @@ complete -c musterctl -n "__fish_musterctl_using_subcommand spawn" -l name -d 'F
 complete -c musterctl -n "__fish_musterctl_using_subcommand spawn" -s d -l working-directory -d 'Working directory of the worker' -r -f -a "(__fish_complete_directories)"
 complete -c musterctl -n "__fish_musterctl_using_subcommand spawn" -l worktree -d 'The worktree its row protects: a directory, `auto` (the linked worktree it runs in), or `none`' -r -F
 complete -c musterctl -n "__fish_musterctl_using_subcommand spawn" -l kind -d 'Why it exists: root-turn, step-turn, think, subagent, command, or a label (subagent:HANDLE, turn:CTX, step:RUN/STEP, think:PURPOSE)' -r
-complete -c musterctl -n "__fish_musterctl_using_subcommand spawn" -l kind-field -d 'A field of the kind' -r
+complete -c musterctl -n "__fish_musterctl_using_subcommand spawn" -l kind-field -d 'A field of the kind: ctx, event, reservation, msg_depth of a root-turn; run, step, reservation of a step-turn; purpose, ctx, reply_to (NODE:REQUEST), extra (JSON), reservation of a think; handle of a subagent' -r
 complete -c musterctl -n "__fish_musterctl_using_subcommand spawn" -s E -l setenv -d 'An environment variable; without a value the caller\'s own' -r
 complete -c musterctl -n "__fish_musterctl_using_subcommand spawn" -l deadline -d 'End it after this time' -r
 complete -c musterctl -n "__fish_musterctl_using_subcommand spawn" -l idle-timeout -d 'End it when it has been quiet for so long after a settled turn' -r
@@ -528,7 +528,7 @@ complete -c musterctl -n "__fish_musterctl_using_subcommand restore" -s h -l hel
 complete -c musterctl -n "__fish_musterctl_using_subcommand adopt" -l name -d 'Free text up to 128 bytes, unique among one\'s running workers' -r
 complete -c musterctl -n "__fish_musterctl_using_subcommand adopt" -l worktree -d 'The worktree its row protects: a directory, `auto` (the linked worktree it works in), or `none`' -r -f -a "(__fish_complete_directories)"
 complete -c musterctl -n "__fish_musterctl_using_subcommand adopt" -l kind -d 'Why it exists: root-turn, step-turn, think, subagent, command, or a label' -r
-complete -c musterctl -n "__fish_musterctl_using_subcommand adopt" -l kind-field -d 'A field of the kind' -r
+complete -c musterctl -n "__fish_musterctl_using_subcommand adopt" -l kind-field -d 'A field of the kind, as for `run`' -r
 complete -c musterctl -n "__fish_musterctl_using_subcommand adopt" -l address -d 'Talk to the daemon over the bus at this D-Bus address' -r
 complete -c musterctl -n "__fish_musterctl_using_subcommand adopt" -l socket -d 'Talk to the daemon that listens on this socket' -r -F
 complete -c musterctl -n "__fish_musterctl_using_subcommand adopt" -s H -l host -d 'Talk to the daemon of another machine, by ssh' -r

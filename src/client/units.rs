@@ -4,6 +4,15 @@ use std::time::Duration;
 
 use crate::config::unit_nanos;
 
+/// A number of tokens that is no empty budget.
+pub fn parse_tokens(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(0) => Err("a budget of 0 lets nothing run; leave the option out".to_owned()),
+        Ok(n) => Ok(n),
+        Err(_) => Err("it is no whole number".to_owned()),
+    }
+}
+
 /// A length of time as systemd.time(7) writes it: `90`, `90s`, `1h 30min`, `1.5d`. A bare number
 /// is seconds.
 pub fn parse_span(text: &str) -> Result<Duration, String> {

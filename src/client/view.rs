@@ -43,6 +43,32 @@ pub struct Tokens {
     pub output: u64,
 }
 
+/// Signs of life.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "the fields of supervisor::handle::Liveness")]
+pub struct Liveness {
+    pub last_progress: Option<i64>,
+    pub last_pong: Option<i64>,
+}
+
+/// What it may use.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "the fields of worker::Limits")]
+pub struct Limits {
+    pub tokens_max: Option<u64>,
+}
+
+/// Since when and why admission is closed.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "the fields of supervisor::drain::Closed")]
+pub struct Closed {
+    pub since: i64,
+    pub reason: String,
+}
+
 /// A process that works for a worker from outside its leaf.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -93,6 +119,10 @@ pub struct Worker {
     pub frames_skipped: u64,
     pub settled: bool,
     pub attended: bool,
+    pub frozen: bool,
+    pub stop_by: Option<i64>,
+    pub liveness: Option<Liveness>,
+    pub limits: Limits,
     pub tokens: Tokens,
     pub restarts: u32,
     pub restart_at: Option<i64>,
@@ -155,12 +185,15 @@ pub struct Service {
     pub pid: u32,
     pub generation: u64,
     pub state: String,
+    pub closed: Option<Closed>,
     pub containment: String,
     pub degraded: Vec<String>,
     pub n_workers: u32,
     pub n_rows: u32,
     pub n_quarantined: u32,
     pub by_status: std::collections::BTreeMap<String, u64>,
+    pub by_kind: std::collections::BTreeMap<String, u64>,
+    pub refused: std::collections::BTreeMap<String, u64>,
     pub grace_usec: u64,
     pub started: i64,
     pub last_reap: Option<i64>,

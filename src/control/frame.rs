@@ -325,8 +325,12 @@ pub fn passed_on(text: &str) -> Result<Vec<u8>, String> {
     struct Given<'a> {
         #[serde(rename = "type", borrow)]
         word: Cow<'a, str>,
-        #[serde(borrow)]
+        #[serde(borrow, default, deserialize_with = "given")]
         message: Option<&'a RawValue>,
+    }
+    /// `null` is a message, none is not.
+    fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
+        <&RawValue>::deserialize(from).map(Some)
     }
     if !text.trim_start().starts_with('{') {
         return Err("the frame is no JSON object".to_owned());

@@ -42,7 +42,10 @@ pub enum Request {
 
 /// `env`: pairs, or a table.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "env is neither a list of \"NAME=VALUE\" nor an object of texts"
+)]
 enum Env {
     Pairs(Vec<String>),
     Table(std::collections::BTreeMap<String, String>),

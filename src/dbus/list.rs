@@ -58,6 +58,7 @@ impl Serialize for More<'_> {
         }
         dict.put("rung", view.rung.map(|r| r.as_str()).as_ref())?;
         dict.put("held", view.held.then_some(&true))?;
+        dict.put("frozen", view.frozen.then_some(&true))?;
         dict.put(
             "parent",
             view.parent.as_ref().map(WorkerId::as_str).as_ref(),

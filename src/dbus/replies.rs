@@ -65,6 +65,8 @@ pub struct Listed {
     pub rung: String,
     /// Kept by hand.
     pub held: bool,
+    /// Frozen by musterd.
+    pub frozen: bool,
     /// Parent row.
     pub parent: String,
     /// Why the row is read-only.
@@ -180,6 +182,12 @@ pub enum Event {
         exit_code: Option<i32>,
         /// Signal.
         exit_signal: Option<i32>,
+        /// Label of its kind.
+        kind: String,
+        /// A terminal frame was folded in.
+        settled: bool,
+        /// Reservation that goes free.
+        reservation: Option<u64>,
     },
     /// A row left the roll.
     Removed {
@@ -224,6 +232,9 @@ pub(super) fn event(message: &zbus::Message) -> Option<Event> {
                 outcome,
                 exit_code: find(&details, "exit-code"),
                 exit_signal: find(&details, "exit-signal"),
+                kind: get(&details, "kind"),
+                settled: get(&details, "settled"),
+                reservation: find(&details, "reservation"),
             })
         }
         "WorkerRemoved" => {
@@ -286,6 +297,7 @@ pub(super) fn listed(row: convert::OwnedListRow) -> Listed {
         exit_signal: find(&more, "exit-signal"),
         rung: get(&more, "rung"),
         held: get(&more, "held"),
+        frozen: get(&more, "frozen"),
         parent: get(&more, "parent"),
         read_only: get(&more, "read-only"),
         note: get(&more, "note"),

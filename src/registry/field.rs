@@ -15,7 +15,7 @@ use toml::value::{Datetime, Offset};
 
 use crate::worker::row::bytes;
 use crate::worker::{
-    BootId, Control, HowKnown, LeftoversPolicy, Outcome, Pid, RestartPolicy, Rung, Status,
+    BootId, Control, HowKnown, LeftoversPolicy, Outcome, Pid, Rare, RestartPolicy, Rung, Status,
     Timestamp, WorkerId,
 };
 
@@ -58,6 +58,20 @@ impl Field for String {
             DeValue::String(text) => Ok(text.into_owned()),
             other => expected("string", &other),
         }
+    }
+
+    fn write(&self, out: &mut String) {
+        quote(self, out);
+    }
+
+    fn is_unset(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl Field for Rare<String> {
+    fn read(value: DeValue<'_>) -> Result<Self, String> {
+        String::read(value).map(Into::into)
     }
 
     fn write(&self, out: &mut String) {

@@ -217,6 +217,7 @@ fn ended(rows: BoxedStrategy<Row>) -> BoxedStrategy<Row> {
     let leftovers = (any::<u32>(), vec(text(), 0..3));
     fill!(rows;
         note: option::of(text()),
+        failure: text().prop_map(Into::into),
         settled: any::<bool>(),
         cancelled: option::of(cancellation()),
         tokens: (any::<u64>(), any::<u64>())

@@ -228,6 +228,8 @@ impl Supervisor {
             adopted: Some(row.owner.uid),
             notify: None,
             channel: None,
+            skipped: 0,
+            said: false,
             says: Box::default(),
             tty: false,
             attended: 0,

@@ -236,6 +236,9 @@ impl Supervisor {
             Verdict::Ended if ended.budget_is_spent() && asks_to(&rules, &ended) => {
                 ended.note = Some(format!("{how}; not started again: its tokens are spent"));
             }
+            Verdict::Ended if self.drain.is_some() && asks_to(&rules, &ended) => {
+                ended.note = Some(format!("{how}; not started again: the service is draining"));
+            }
             Verdict::Ended if lost && asks_to(&rules, &ended) => {
                 ended.note = Some(format!("{how}; not started again: {FORGOTTEN}"));
             }
@@ -315,11 +318,11 @@ impl Supervisor {
         let waiters = self.again.waiters.remove(&id).unwrap_or_default();
         let changed = self.registry.update(id, |row| {
             row.status = Status::Spawning;
-            row.settled = false;
             row.restarts = row.restarts.saturating_add(1);
             (row.outcome, row.how_known, row.exit) = (None, None, None);
             (row.rung, row.took, row.processes) = (None, None, 0);
             (row.oom_killed, row.note) = (false, None);
+            row.failure = String::new().into();
             row.leftovers = Leftovers::default();
         });
         let Some(row) = self.registry.get(id).filter(|_| changed.is_ok()) else {

@@ -263,6 +263,8 @@ impl Supervisor {
             tty: prepared.tty,
             attendances: Vec::new(),
             channel: None,
+            skipped: 0,
+            said: false,
             says: Box::default(),
             process: started.process,
         }

@@ -31,6 +31,8 @@ const TURN: usize = 1024;
 const CHANNELS_SHARE: Duration = Duration::from_micros(100);
 /// Why a channel is gone, if nothing is wrong with it.
 pub(super) const CLOSED: &str = "its end was closed";
+/// Why a channel is gone that had not said all of what it began.
+pub(super) const CUT: &str = "it ended within a frame";
 
 /// What is kept of the reason, bytes: it may quote what the worker wrote.
 const WHY_MAX: usize = 256;
@@ -186,7 +188,7 @@ impl Supervisor {
                     let why = if socket.decoder.is_between_frames() {
                         CLOSED
                     } else {
-                        "it ended within a frame"
+                        CUT
                     };
                     self.end_channel(node, why, now);
                     break;
@@ -240,17 +242,23 @@ impl Supervisor {
             };
             match socket.decoder.next(&mut rest) {
                 Ok(None) => return,
-                Ok(Some(Piece::TooLong(_))) => socket.skipped += 1,
+                Ok(Some(Piece::TooLong(_))) => self.skipped(node, 1),
                 Ok(Some(Piece::Frame(frame))) => match Up::read(&frame) {
                     Ok(Heard::Frame(up, fields)) => {
-                        socket.skipped += u64::from(fields);
+                        self.skipped(node, u64::from(fields));
                         self.heard(node, up, now);
                     }
-                    Ok(Heard::Unknown | Heard::Malformed(_)) => socket.skipped += 1,
+                    Ok(Heard::Unknown | Heard::Malformed(_)) => self.skipped(node, 1),
                     Err(why) => return self.end_channel(node, &why.to_string(), now),
                 },
                 Err(why) => return self.end_channel(node, &why.to_string(), now),
             }
+        }
+    }
+
+    fn skipped(&mut self, node: NodeId, n: u64) {
+        if let Some(child) = self.children.get_mut(node) {
+            child.skipped += n;
         }
     }
 

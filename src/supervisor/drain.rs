@@ -1,6 +1,8 @@
 //! Closed admission: by a stop signal for good ([`super::stopping`]), by the Drain call until
 //! Resume. All ladders run in parallel.
 
+use serde::{Deserialize, Serialize};
+
 use super::Supervisor;
 use super::handle::{Caller, Change, DrainOptions, Right};
 use super::refused::Refused;
@@ -8,7 +10,8 @@ use super::timers::Key;
 use crate::log::id;
 use crate::service_event;
 use crate::sys::clock;
-use crate::worker::{Mono, WorkerId};
+use crate::worker::row::clip;
+use crate::worker::{Mono, Timestamp, WorkerId};
 
 /// Admission is closed.
 #[derive(Debug)]
@@ -19,7 +22,21 @@ pub(super) struct Drain {
     pub until: Option<Mono>,
     /// By a stop signal: no Resume.
     pub for_good: bool,
+    /// When and why admission was closed.
+    pub closed: Closed,
 }
+
+/// When and why admission was closed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Closed {
+    /// By the first of several calls.
+    pub since: Timestamp,
+    /// In the words of the last one; at most 256 bytes.
+    pub reason: String,
+}
+
+/// Most of a reason that is kept, bytes.
+const REASON_MAX: usize = 256;
 
 impl Supervisor {
     /// Begins every ladder.
@@ -46,15 +63,16 @@ impl Supervisor {
         }
         let timeout = self.set.config.ladder.drain_timeout;
         let until = (how.exit && !how.wait).then(|| clock::now().mono.plus(timeout));
+        let shown = clip(reason, REASON_MAX);
         self.drain = Some(Drain {
             leave: how.exit,
             until,
             for_good: false,
+            closed: self.closed(&shown),
         });
         self.timers.set(Key::Drain, until);
         let (workers, uid) = (self.children.len_of_own(), by.uid);
         let fate = if how.wait { "may finish" } else { "are ended" };
-        let shown = crate::worker::row::clip(reason, 256);
         service_event!(
             WARN,
             id::DRAINING,
@@ -71,6 +89,26 @@ impl Supervisor {
         }
         let _ = self.changes.send(Change::Service);
         Ok(())
+    }
+
+    /// Closed now, or longer ago by an earlier call.
+    pub(super) fn closed(&self, reason: &str) -> Closed {
+        let before = self.drain.as_ref().map(|drain| drain.closed.since);
+        Closed {
+            since: before.unwrap_or_else(|| clock::now().wall),
+            reason: reason.to_owned(),
+        }
+    }
+
+    /// Admission is closed until Resume and the service stays; its next image must know of it.
+    pub(super) fn closed_until_resume(&self) -> Option<Closed> {
+        let drain = self.drain.as_ref().filter(|drain| !drain.leave)?;
+        Some(drain.closed.clone())
+    }
+
+    /// Is the service to end once its workers have?
+    pub(super) fn is_to_leave(&self) -> bool {
+        self.drain.as_ref().is_some_and(|drain| drain.leave)
     }
 
     pub(super) fn resume_verb(&mut self, by: &Caller) -> Result<(), Refused> {

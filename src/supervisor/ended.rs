@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Supervisor;
-use super::channel::CLOSED;
+use super::channel::{CLOSED, CUT};
 use super::children::Child;
 use super::handle::{CancelReply, CancelState, Ended, Reply};
 use super::timers::Key;
@@ -146,7 +146,12 @@ fn unsaid(child: &Child, outcome: Outcome) -> Option<String> {
     if child.tty && child.machine.was_asked(libc::SIGHUP) {
         return Some("its terminal was closed".to_owned());
     }
-    let why = child.lost.as_deref()?;
+    let cut = child
+        .channel
+        .as_ref()
+        .is_some_and(|channel| !channel.decoder.is_between_frames());
+    // An exit that is seen before the end of the channel leaves the channel open.
+    let why = child.lost.as_deref().or(cut.then_some(CUT))?;
     // That its end is closed is what every exit looks like.
     (why != CLOSED).then(|| format!("its control channel was lost: {why}"))
 }

@@ -7,11 +7,20 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::counters::Counters;
+use super::drain::Closed;
 use super::step::Machine;
 use crate::worker::{Boot, KindType, Mono, NodeId, Pid, ProcessId, Timestamp, WorkerId};
 
-/// The version this program writes, and the newest it reads.
-pub const VERSION: u32 = 1;
+/// The newest version this program reads.
+pub const VERSION: u32 = 2;
+
+/// The version to write: an image that does not know of closed admission would open it.
+pub fn version(closed: Option<&Closed>) -> u32 {
+    match closed {
+        Some(_) => VERSION,
+        None => 1,
+    }
+}
 
 /// A process that is followed one by one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +106,9 @@ pub struct NodeState {
     /// Frames and fields skipped so far.
     #[serde(default)]
     pub skipped: u64,
+    /// This generation said how its turn came out.
+    #[serde(default)]
+    pub said: bool,
     /// What it says it is doing.
     #[serde(default)]
     pub says: String,
@@ -174,6 +186,9 @@ pub struct Handover {
     /// What was counted so far.
     #[serde(flatten)]
     pub counters: Counters,
+    /// Admission is closed until Resume.
+    #[serde(default)]
+    pub closed: Option<Closed>,
     /// Start of the first image.
     pub started: Timestamp,
     /// Last sweep that was no dry run.
@@ -185,7 +200,7 @@ pub struct Handover {
 impl Default for Handover {
     fn default() -> Self {
         Self {
-            version: VERSION,
+            version: version(None),
             release: String::new(),
             generation: 1,
             next_node: NodeId(1),
@@ -201,6 +216,7 @@ impl Default for Handover {
             tree: Err(String::new()),
             nofile: None,
             counters: Counters::default(),
+            closed: None,
             started: Timestamp(0),
             last_reap: None,
             clock: None,
@@ -294,6 +310,10 @@ mod tests {
         };
         Handover {
             version: VERSION,
+            closed: Some(Closed {
+                since: Timestamp(8),
+                reason: "disk".into(),
+            }),
             release: "0.1.0".into(),
             generation: 3,
             next_node: NodeId(77),
@@ -326,6 +346,7 @@ mod tests {
                 skip: 70_000,
                 unsent: "00".into(),
                 skipped: 3,
+                said: true,
                 says: "thinking".into(),
             }],
             again: Vec::new(),
@@ -392,8 +413,8 @@ mod tests {
     #[test]
     fn a_newer_version_is_refused_before_its_fields_are_read() {
         assert_eq!(
-            Handover::decode(br#"{"version":2,"nodes":7}"#),
-            Err(HandoverError::Newer(2))
+            Handover::decode(br#"{"version":3,"nodes":7}"#),
+            Err(HandoverError::Newer(3))
         );
         assert!(matches!(
             Handover::decode(b"{}"),

@@ -201,7 +201,7 @@ fn facts(child: &Child, row: Option<&Row>) -> Facts {
         deadline: child.deadline,
         ended: !child.machine.lives(),
         frozen: child.frozen,
-        settled: row.is_some_and(|row| row.settled),
+        settled: child.said,
         kept: child.attended > 0 || row.is_some_and(|row| row.held),
     }
 }

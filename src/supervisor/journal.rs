@@ -46,11 +46,13 @@ pub(super) fn rung(row: &Row, act: Act) {
         Act::Ask => worker_event!(INFO, id::LADDER_BEGUN, row, "worker {id}: asked to end"),
         Act::Group(libc::SIGCONT) | Act::Rest(libc::SIGCONT) | Act::Thaw => {}
         Act::Group(signal) => {
+            // An adopted process is not known to lead one.
+            let whom = if row.adopted { "it" } else { "its group" };
             worker_event!(
                 INFO,
                 id::LADDER_BEGUN,
                 row,
-                "worker {id}: signal {signal} to its group"
+                "worker {id}: signal {signal} to {whom}"
             );
         }
         Act::Rest(signal) => {

@@ -18,7 +18,7 @@ use tokio::net::unix::pipe;
 use super::channel::to_hex;
 use super::children::Child;
 use super::handle::{Caller, Change, Reply, Right};
-use super::handover::{Handover, NodeState, TrackedState, VERSION};
+use super::handover::{Handover, NodeState, TrackedState, version};
 use super::helper::Helper;
 use super::refused::Refused;
 use super::timers::Key;
@@ -72,8 +72,8 @@ impl Supervisor {
         if !self.has(by, Right::ManageService) {
             return answer(reply, Err(Refused::NeedsRight(Right::ManageService)));
         }
-        if self.drain.is_some() || self.is_leaving() {
-            return answer(reply, Err(Refused::Draining));
+        if self.is_to_leave() || self.is_leaving() {
+            return answer(reply, Err(Refused::ShuttingDown));
         }
         match &mut self.reload {
             State::Trial(replies) => return replies.push(reply),
@@ -177,10 +177,9 @@ impl Supervisor {
             return;
         };
         let generation = self.set.generation + 1;
-        // Admission was closed meanwhile; the next image would know nothing of it.
-        let verdict = match self.drain {
-            Some(_) => Err("the service is draining".to_owned()),
-            None => verdict,
+        let verdict = match self.is_to_leave() {
+            true => Err("the service was told to end meanwhile".to_owned()),
+            false => verdict,
         };
         match verdict {
             Ok(()) => {
@@ -280,8 +279,10 @@ impl Supervisor {
     /// The table in words, with the numbers of the descriptors it has open.
     pub(super) fn handover(&mut self) -> Handover {
         let nodes = self.children.iter().map(node_state).collect();
+        let closed = self.closed_until_resume();
         Handover {
-            version: VERSION,
+            version: version(closed.as_ref()),
+            closed,
             release: crate::RELEASE.to_owned(),
             generation: self.set.generation,
             next_node: self.children.next_unused(),
@@ -395,7 +396,8 @@ fn node_state(child: &Child) -> NodeState {
             .channel
             .as_ref()
             .map_or(String::new(), |channel| to_hex(&channel.unsent())),
-        skipped: child.channel.as_ref().map_or(0, |channel| channel.skipped),
+        skipped: child.skipped,
+        said: child.said,
         says: child.says.to_string(),
     }
 }

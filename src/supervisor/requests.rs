@@ -192,6 +192,12 @@ impl Supervisor {
         let found = self
             .registry
             .resolve(text, |row| row.owner.uid == by.uid && is_below(row));
+        let is_self = |row: &Row| row.id == own;
+        if self.registry.resolve(text, is_self).is_ok() && found.is_err() {
+            return Err(Refused::InvalidArgs(format!(
+                "worker {text:?} is the one that asks; a request is about workers below it"
+            )));
+        }
         found.map_err(|error| match error {
             crate::registry::ResolveError::NoSuch => Refused::NoSuchWorker(text.to_owned()),
             crate::registry::ResolveError::Ambiguous(candidates) => Refused::Ambiguous {

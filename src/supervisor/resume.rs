@@ -5,6 +5,7 @@ use std::io;
 use super::Supervisor;
 use super::channel::{from_hex, half_of};
 use super::children::{Child, Tracked};
+use super::drain::Drain;
 use super::handover::{Handover, NodeState};
 use super::life::Life;
 use super::notified::Notify;
@@ -23,6 +24,12 @@ impl Supervisor {
         self.children.start_at(handover.next_node);
         self.counters = handover.counters;
         self.started = handover.started;
+        self.drain = handover.closed.map(|closed| Drain {
+            leave: false,
+            until: None,
+            for_good: false,
+            closed,
+        });
         self.last_reap = handover.last_reap;
         let max_frame = self.set.config.limits.max_frame.0;
         self.resume_again(handover.again);
@@ -106,7 +113,6 @@ fn child(
             max_frame,
             half_of(&state.half_frame, state.skip)?,
             from_hex(&state.unsent)?,
-            state.skipped,
         ))),
         None => None,
     };
@@ -138,6 +144,8 @@ fn child(
         unenforced: state.unenforced,
         waiters: Vec::new(),
         channel,
+        skipped: state.skipped,
+        said: state.said,
         says: state.says.into(),
     };
     Ok((child, tracked))

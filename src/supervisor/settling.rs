@@ -38,7 +38,8 @@ struct Said<'a> {
 }
 
 impl Supervisor {
-    /// Folds a terminal frame in. The first one counts.
+    /// Folds a terminal frame in. The first one counts: of a worker for whoever asked, whatever
+    /// a later generation says; of a generation for its own failure and its idleness.
     pub(super) fn terminal(&mut self, node: NodeId, terminal: Terminal, now: Now) {
         self.fold(node, terminal, None, now);
     }
@@ -49,17 +50,25 @@ impl Supervisor {
         node: NodeId,
         terminal: Terminal,
         said: Option<Box<RawValue>>,
-        _now: Now,
+        now: Now,
     ) {
-        let Some(id) = self.children.get(node).map(|child| child.id) else {
+        let Some(child) = self.children.get_mut(node) else {
             return;
         };
+        let id = child.id;
+        let first = !std::mem::replace(&mut child.said, true);
+        if let (Terminal::Failed(error), true) = (&terminal, first) {
+            let _ = self
+                .registry
+                .update(id, |row| row.failure = words(error).into());
+            self.save_lazily(id, now);
+        }
         let Some(mut account) = self.registry.get(id).map(Account::of) else {
             return;
         };
         for effect in account.terminal() {
             match effect {
-                Effect::Save => self.save_settled(id, &terminal),
+                Effect::Save => self.save_settled(id),
                 Effect::Answer => self.answer_asker(id, answer(id, &terminal, said.as_deref())),
                 Effect::Fail | Effect::Release => {}
             }
@@ -67,13 +76,8 @@ impl Supervisor {
     }
 
     /// At once and not lazily: after a crash only the row can say that the work was done.
-    fn save_settled(&mut self, id: WorkerId, terminal: &Terminal) {
-        let _ = self.registry.update(id, |row| {
-            row.settled = true;
-            if let Terminal::Failed(error) = terminal {
-                row.note = Some(clip(&format!("it said that it failed: {error}"), WORDS_MAX));
-            }
-        });
+    fn save_settled(&mut self, id: WorkerId) {
+        let _ = self.registry.update(id, |row| row.settled = true);
         drop(self.save(id));
         let _ = self.changes.send(Change::Changed(id));
     }
@@ -173,6 +177,13 @@ fn answer(
         name: "Failed".to_owned(),
         message: format!("the answer cannot be written: {error}"),
     })
+}
+
+fn words(error: &str) -> String {
+    match error {
+        "" => "it gave no reason".to_owned(),
+        error => clip(error, WORDS_MAX),
+    }
 }
 
 fn unsettled(row: &Row) -> String {

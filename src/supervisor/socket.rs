@@ -20,8 +20,6 @@ pub struct Socket {
     /// What comes in.
     pub decoder: Decoder,
     queue: Queue,
-    /// Frames and fields that were skipped.
-    pub skipped: u64,
     /// The leader has ended, but had written so many bytes more that are still to be read.
     pub owed: Option<(usize, Exit)>,
     asked: (Mono, u32),
@@ -64,11 +62,11 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 impl Socket {
     /// `max_frame`: longer frames of the worker are skipped, in bytes.
     pub fn new(fd: OwnedFd, max_frame: u64) -> Self {
-        Self::resumed(fd, max_frame, Half::default(), Vec::new(), 0)
+        Self::resumed(fd, max_frame, Half::default(), Vec::new())
     }
 
     /// The same over a reload, with what the image before had read and had not sent.
-    pub fn resumed(fd: OwnedFd, max_frame: u64, half: Half, unsent: Vec<u8>, skipped: u64) -> Self {
+    pub fn resumed(fd: OwnedFd, max_frame: u64, half: Half, unsent: Vec<u8>) -> Self {
         let max = u32::try_from(max_frame).unwrap_or(u32::MAX);
         // Room for a spawn frame that is not read yet and as much again.
         let room = usize::try_from(max_frame.saturating_mul(2)).unwrap_or(usize::MAX);
@@ -76,7 +74,6 @@ impl Socket {
             fd,
             decoder: Decoder::resumed(max, half),
             queue: Queue::resumed(room, unsent),
-            skipped,
             owed: None,
             asked: (Mono(0), 0),
         }

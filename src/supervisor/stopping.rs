@@ -45,6 +45,7 @@ impl Supervisor {
             leave: true,
             until: Some(until),
             for_good: true,
+            closed: self.closed("the service was told to stop"),
         });
         self.timers.set(Key::Drain, Some(until));
         let workers = match self.children.len_of_own() {

@@ -131,7 +131,8 @@ impl Supervisor {
     fn cancel_below(&mut self, id: WorkerId, by: u32, force: bool) -> Vec<WorkerId> {
         let mut found = Vec::new();
         for (parent, child) in self.registry.descendants_of(id) {
-            let reason = format!("its parent {parent} was cancelled");
+            let what = if parent == id { "parent" } else { "ancestor" };
+            let reason = format!("its {what} {id} was cancelled");
             if let Some(node) = self.children.node_of(child) {
                 if !self.cancel_node(node, by, &reason, force) {
                     continue;

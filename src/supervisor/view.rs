@@ -7,6 +7,7 @@ use super::Supervisor;
 use super::children::Child;
 use super::handle::{ListView, Liveness, ServiceView, WorkerView};
 use super::life::Life;
+use super::settle;
 use crate::registry::writer::Health as DiskHealth;
 use crate::sys::clock;
 use crate::worker::{Boot, KindType, Mono, Now, Row, Rung, Status, Timestamp};
@@ -55,7 +56,7 @@ impl Supervisor {
                 .took
                 .map(|t| u64::try_from(t.as_micros()).unwrap_or(u64::MAX)),
             processes: child.map_or(row.processes, |c| c.processes),
-            note: row.note.clone(),
+            note: settle::note(row),
             cancelled: row.cancelled.clone(),
             settled: row.settled,
             channel: child.and_then(|c| match (&c.channel, &c.lost) {
@@ -63,11 +64,13 @@ impl Supervisor {
                 (None, Some(why)) => Some(format!("lost: {why}")),
                 (None, None) => None,
             }),
-            frames_skipped: child
-                .and_then(|c| c.channel.as_ref())
-                .map_or(0, |c| c.skipped),
+            frames_skipped: child.map_or(0, |c| c.skipped),
             held: row.held,
             attended: child.is_some_and(|c| c.attended > 0),
+            frozen: child.is_some_and(|c| c.frozen),
+            stop_by: child
+                .and_then(|c| c.notify.as_ref()?.stop_by)
+                .map(|at| wall_of_mono(at, now)),
             adopted: row.adopted,
             tokens: row.tokens,
             restarts: row.restarts,
@@ -111,6 +114,7 @@ impl Supervisor {
             parent: row.parent,
             read_only: self.read_only(row),
             note: None,
+            frozen: child.is_some_and(|c| c.frozen),
             leftovers: Vec::new(),
         };
         if all {
@@ -119,7 +123,7 @@ impl Supervisor {
             view.argv = row.argv.iter().map(|a| text(a)).collect();
             view.cwd = text(row.cwd.as_os_str());
             view.worktree = row.worktree.as_ref().map(|w| text(w.as_os_str()));
-            view.note.clone_from(&row.note);
+            view.note = settle::note(row);
             view.leftovers.clone_from(&row.leftovers.names);
         } else {
             view.kind = row.kind.kind_type().to_string();
@@ -165,6 +169,7 @@ impl Supervisor {
                 "running"
             }
             .to_owned(),
+            closed: self.drain.as_ref().map(|drain| drain.closed.clone()),
             containment: match &self.tree {
                 Ok(_) => "cgroup".to_owned(),
                 Err(why) => format!("weak: {why}"),

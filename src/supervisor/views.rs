@@ -82,6 +82,8 @@ pub struct ListView {
     pub read_only: Option<String>,
     /// Another fact worth telling.
     pub note: Option<String>,
+    /// Frozen by us.
+    pub frozen: bool,
     /// Names of what the leader left running.
     pub leftovers: Vec<String>,
 }
@@ -165,12 +167,16 @@ pub struct WorkerView {
     pub settled: bool,
     /// Its control channel while it lives: `open`, or `lost` and why after a colon.
     pub channel: Option<String>,
-    /// Frames and fields of it that were skipped, while the channel is open.
+    /// Frames and fields of it that were skipped, while it lives.
     pub frames_skipped: u64,
     /// Kept by hand.
     pub held: bool,
     /// Somebody's terminal is on it.
     pub attended: bool,
+    /// Frozen by us.
+    pub frozen: bool,
+    /// It said that it stops (`STOPPING=1`) and is to have ended by then, wall clock.
+    pub stop_by: Option<Timestamp>,
     /// Put on the roll by Adopt.
     pub adopted: bool,
     /// Tokens used.
@@ -235,6 +241,8 @@ pub struct ServiceView {
     pub generation: u64,
     /// `running` or `draining`.
     pub state: String,
+    /// Since when and why admission is closed, while it is.
+    pub closed: Option<super::drain::Closed>,
     /// `cgroup` or `weak`, and why in words after a colon.
     pub containment: String,
     /// What does not work as it should, each a sentence.

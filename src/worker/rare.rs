@@ -27,7 +27,7 @@ macro_rules! plain {
     )*};
 }
 
-plain! { Limits Timeouts Ending }
+plain! { Limits Timeouts Ending String }
 
 impl<T: Plain> From<T> for Rare<T> {
     fn from(value: T) -> Self {

@@ -128,7 +128,10 @@ pub struct Row {
     pub processes: u32,
     /// Error of a failed start: errno, stage and path in words; or another fact worth telling.
     pub note: Option<String>,
-    /// A terminal frame was folded in.
+    /// What it said of its own failure, by frame or by report, empty if it said nothing of the
+    /// kind; at most 1 KiB.
+    pub failure: Rare<String>,
+    /// A terminal frame was folded in, by whichever generation. Never taken back.
     pub settled: bool,
     /// Asked to end.
     pub cancelled: Option<Cancellation>,
@@ -207,6 +210,7 @@ impl Row {
             took: None,
             processes: 0,
             note: None,
+            failure: Rare::default(),
             settled: false,
             cancelled: None,
             tokens: Tokens::default(),

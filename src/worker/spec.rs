@@ -232,7 +232,9 @@ impl Spec {
         check_program(self)?;
         check_name(&self.name)?;
         self.kind.check()?;
-        check_numbers(self)
+        check_numbers(self)?;
+        check_times(self)?;
+        check_payload(self)
     }
 }
 
@@ -345,6 +347,35 @@ fn check_numbers(spec: &Spec) -> Result<(), SpecError> {
             "is not up to 128 printable ASCII characters",
         ));
     }
+    Ok(())
+}
+
+/// What can be kept by nobody is not promised.
+fn check_times(spec: &Spec) -> Result<(), SpecError> {
+    let times = &spec.timeouts;
+    for (key, time) in [
+        ("deadline-usec", times.deadline),
+        ("progress-timeout-usec", times.progress),
+        ("pong-timeout-usec", times.pong),
+    ] {
+        if time.is_some_and(|time| time < Duration::from_millis(1)) {
+            return Err(bad(key, "is shorter than 1 ms (1000)"));
+        }
+    }
+    if times.pong.is_some() && spec.control == Control::None {
+        let why = "needs control=frames or control=notify: nothing else gives signs of life";
+        return Err(bad("pong-timeout-usec", why));
+    }
+    if spec.restart_max.is_some() && spec.restart == RestartPolicy::No {
+        return Err(bad(
+            "restart-max",
+            "needs restart=on-failure or restart=always",
+        ));
+    }
+    Ok(())
+}
+
+fn check_payload(spec: &Spec) -> Result<(), SpecError> {
     if spec.control != Control::Frames && spec.payload.is_some() {
         return Err(bad("payload", "needs control=frames"));
     }
@@ -395,6 +426,15 @@ mod tests {
             ("stop-signal", Box::new(|s| s.ending.stop_signal = Some(65))),
             ("trace-id", Box::new(|s| s.trace_id = "a b".into())),
             ("payload", Box::new(|s| s.payload = Some("{}".into()))),
+            (
+                "pong-timeout-usec",
+                Box::new(|s| s.timeouts.pong = Some(Duration::from_secs(1))),
+            ),
+            (
+                "deadline-usec",
+                Box::new(|s| s.timeouts.deadline = Some(Duration::from_micros(1))),
+            ),
+            ("restart-max", Box::new(|s| s.restart_max = Some(3))),
             (
                 "payload",
                 Box::new(|s| {

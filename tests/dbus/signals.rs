@@ -44,6 +44,9 @@ async fn every_change_arrives_as_its_signal() {
         outcome: "completed".into(),
         exit_code: Some(0),
         exit_signal: None,
+        kind: "command".into(),
+        settled: false,
+        reservation: Some(4),
     };
     assert_eq!(events.next().await, Some(exited));
     let removed = Event::Removed {

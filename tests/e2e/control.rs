@@ -91,7 +91,7 @@ fn a_word_from_outside_reaches_the_example() {
     let row = world.ended(&id);
     assert_eq!(text(&row["outcome"]), "completed", "{row}");
     let said = world.ctl(&["send", &id, "pause"]);
-    assert_eq!(said.code, 1, "{said:?}");
+    assert_eq!(said.code, 3, "{said:?}");
     let plain = world.run(&[], &["sleep", "1000"]);
     let said = world.ctl(&["send", &plain, "pause"]);
     assert!(said.stderr.contains("no control channel"), "{said:?}");

@@ -320,7 +320,7 @@ fn a_stop_while_an_image_is_tried_is_not_forgotten_by_it() {
     let said = reload.wait_with_output().unwrap();
     assert_eq!(said.status.code(), Some(1), "{said:?}");
     let said = String::from_utf8(said.stderr).unwrap();
-    assert!(said.contains("the service is draining"), "{said}");
+    assert!(said.contains("the service was told to end"), "{said}");
     assert_eq!(text(&world.ended(&id)["outcome"]), "cancelled");
     world.end();
 }

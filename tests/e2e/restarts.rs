@@ -170,6 +170,10 @@ fn a_cancel_and_a_drain_end_the_wait_for_the_next_generation() {
     fs::write(&go, "").unwrap();
     let row = world.ended(&late);
     assert_eq!(text(&row["outcome"]), "completed", "{row}");
+    assert!(
+        text(&row["note"]).ends_with("not started again: the service is draining"),
+        "{row}"
+    );
     world.ctl(&["resume"]).ok();
     world.end();
 }

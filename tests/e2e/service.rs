@@ -62,6 +62,64 @@ fn a_drain_that_waits_lets_workers_finish() {
 }
 
 #[test]
+fn a_drain_outlives_a_reload_with_its_reason_and_its_time() {
+    let world = World::new();
+    let id = world.run(&[], &["sleep", "1000"]);
+    world
+        .ctl(&["drain", "--wait", "--no-block", "--reason", "new disk"])
+        .ok();
+    let closed = world.service()["closed"].clone();
+    assert_eq!(closed["reason"], "new disk");
+    for _ in 0..2 {
+        world.ctl(&["reload"]).ok();
+        assert_eq!(
+            (state(&world), &world.service()["closed"]),
+            ("draining".into(), &closed)
+        );
+        let refused = world.ctl(&["run", "--no-wait", "--", "true"]);
+        assert_eq!(refused.code, 8, "{refused:?}");
+    }
+    let said = world.ctl(&["status"]).ok().stdout;
+    assert!(said.contains("State: draining since "), "{said}");
+    assert!(said.contains(": new disk\n"), "{said}");
+    assert!(said.contains("Refused: 2 draining\n"), "{said}");
+    assert_eq!(world.status_of(&id), "live");
+    world.ctl(&["resume"]).ok();
+    assert!(world.service()["closed"].is_null());
+    world.run_to_end(&[], &["true"]);
+    // On its way out it takes no new image.
+    world.ctl(&["drain", "--wait", "--exit", "--no-block"]).ok();
+    let refused = world.ctl(&["reload"]);
+    assert_eq!(refused.code, 7, "{refused:?}");
+    assert!(refused.stderr.contains("shutting down"), "{refused:?}");
+    world.ctl(&["resume"]).ok();
+    world.end();
+}
+
+#[test]
+fn what_only_a_running_worker_can_have_done_to_it_has_exit_code_3() {
+    let world = World::new();
+    let id = world.run_to_end(&[], &["true"]);
+    for verb in [
+        &["kill", &id][..],
+        &["freeze", &id],
+        &["thaw", &id],
+        &["send", &id, "pause"],
+    ] {
+        let said = world.ctl(verb);
+        assert_eq!(said.code, 3, "{verb:?}: {said:?}");
+    }
+    assert_eq!(world.ctl(&["kill", "nobody"]).code, 5);
+    // That it has no channel is another thing.
+    let id = world.run(&[], &["sleep", "1000"]);
+    assert_eq!(world.ctl(&["send", &id, "pause"]).code, 1);
+    world.ctl(&["cancel", "--now", &id]).ok();
+    let again = world.ctl(&["cancel", &id]).ok();
+    assert!(again.stdout.contains("had ended already"), "{again:?}");
+    world.end();
+}
+
+#[test]
 fn a_drain_that_exits_ends_the_daemon_with_its_last_worker() {
     let world = World::new();
     let id = world.run(&[], &["sleep", "1000"]);

@@ -154,6 +154,123 @@ fn a_think_is_answered_once_whatever_becomes_of_it() {
 }
 
 #[test]
+fn a_think_that_is_started_again_is_answered_once_and_stays_settled() {
+    if !python("a_think_that_is_started_again_is_answered_once_and_stays_settled") {
+        return;
+    }
+    let config = "[restart]\nbackoff_min = \"20ms\"\nbackoff_max = \"20ms\"\n";
+    let world = World::with(crate::support::Containment::Auto, config);
+    let out = world.path().join("told");
+    let done = world.path().join("done");
+    let speak_py = fixture("speak.py");
+    let python = crate::support::control::interpreter();
+    // The first says nothing in its first generation; the second says something in each.
+    let thinks = [
+        "open('{f}', 'a').write('x')\n\
+         if os.path.getsize('{f}') > 1: send(type='result', outcome='late')\n\
+         leave(1)",
+        "open('{f}2', 'a').write('x')\n\
+         send(type='result', outcome=os.path.getsize('{f}2'))\n\
+         leave(1)",
+        "send(type='failed', error='no key')\n\
+         leave(1)",
+    ]
+    .map(|script| script.replace("{f}", world.path().join("runs").to_str().unwrap()));
+    let asker = format!(
+        "me = spawned(); env = {{'PATH': os.environ['PATH'], 'E2E_WORLD': os.environ['E2E_WORLD']}}\n\
+         for n, script in enumerate({thinks:?}):\n\
+         \x20   ask(n, 'spawn', argv=['{python}', '{speak_py}', 'spawned(); ' + script], control='frames', env=env, \
+         name='think%d' % n, restart='on-failure', **{{'restart-max': 3, 'kind': 'think', \
+         'kind-fields': {{'purpose': 'p', 'reply_to': {{'node': me['node'], 'request': 100 + n}}}}}})\n\
+         until('{done}')\n\
+         send(type='request', id=200, name='status')\n\
+         while not any(frame.get('id') == 200 for frame in got): got.append(read())\n\
+         tell('{out}', [frame for frame in got if frame['type'] == 'result' and 100 <= frame['id'] < 200])\n\
+         wait()",
+        out = out.display(),
+        done = done.display(),
+    );
+    let id = speak(&world, &[], &asker);
+    let rows: Vec<Value> = (0..thinks.len())
+        .map(|n| {
+            wait_for("it is permanently dead", || {
+                let found = world.ctl(&["show", "--json=short", &format!("think{n}")]);
+                let row = (found.code == 0).then(|| found.json())?;
+                let row = row.get(0).cloned().unwrap_or(row);
+                (text(&row["status"]) == "permanent-dead").then_some(row)
+            })
+        })
+        .collect();
+    for row in &rows {
+        assert_eq!(row["settled"], true, "{row}");
+        assert_eq!(row["restarts"], 3, "{row}");
+    }
+    let note = text(&rows[2]["note"]);
+    assert!(
+        note.starts_with("it said that it failed: no key; "),
+        "{note}"
+    );
+    assert!(note.contains("3 restarts within"), "{note}");
+    fs::write(&done, "").unwrap();
+    let bytes = wait_for("all is told", || fs::read(&out).ok());
+    let answers: Vec<Value> = serde_json::from_slice(&bytes).unwrap();
+    let mut ids: Vec<i64> = answers.iter().map(|a| a["id"].as_i64().unwrap()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, [100, 101, 102], "{answers:?}");
+    for (id, outcome) in [(100, serde_json::json!("late")), (101, 1.into())] {
+        let answer = answers.iter().find(|a| a["id"] == id).unwrap();
+        assert_eq!(answer["result"]["outcome"], outcome, "{answers:?}");
+    }
+    world.ctl(&["cancel", "--now", &id]).ok();
+    world.end();
+}
+
+#[test]
+fn what_it_said_of_its_failure_outlives_the_daemon() {
+    if !python("what_it_said_of_its_failure_outlives_the_daemon") {
+        return;
+    }
+    let world = World::new();
+    let id = speak(
+        &world,
+        &["--kind", "turn:x"],
+        "spawned(); send(type='failed', error='no key'); wait()",
+    );
+    wait_until("it is on disk", || {
+        fs::read_to_string(world.row_file(&id)).is_ok_and(|t| t.contains("settled = true"))
+    });
+    world.kill_daemon();
+    let note = text(&world.ended(&id)["note"]);
+    let (said, seen) = note.split_once("; ").unwrap_or((&note, ""));
+    assert_eq!(said, "it said that it failed: no key");
+    assert!(seen.contains("the daemon was lost"), "{note}");
+    world.end();
+}
+
+#[test]
+fn what_was_cut_off_within_a_frame_is_told_of_each() {
+    if !python("what_was_cut_off_within_a_frame_is_told_of_each") {
+        return;
+    }
+    let world = World::new();
+    let go = world.path().join("go");
+    let wait = format!(
+        "while not os.path.exists('{}'): time.sleep(0.001)",
+        go.display()
+    );
+    let script = format!("spawned()\n{wait}\nraw(b'\\0\\0\\0\\x09{{'); leave(1)");
+    let ids: Vec<String> = (0..30).map(|_| speak(&world, &[], &script)).collect();
+    fs::write(&go, "").unwrap();
+    for id in ids {
+        let row = world.ended(&id);
+        let note = text(&row["note"]);
+        assert!(note.contains("it ended within a frame"), "{row}");
+        assert!(note.contains("it ended without a result"), "{row}");
+    }
+    world.end();
+}
+
+#[test]
 fn many_that_end_at_one_moment_are_each_known_afterwards() {
     if !python("many_that_end_at_one_moment_are_each_known_afterwards") {
         return;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
-use crate::client::units::{parse_percent, parse_signal, parse_size, parse_span};
+use crate::client::units::{parse_percent, parse_signal, parse_size, parse_span, parse_tokens};
 use crate::worker::{Control, LeftoversPolicy, Priority, RestartPolicy};
 
 /// Arguments of `run`.
@@ -25,7 +25,9 @@ pub struct RunArgs {
     /// turn:CTX, step:RUN/STEP, think:PURPOSE)
     #[arg(long, value_name = "KIND")]
     pub kind: Option<String>,
-    /// A field of the kind
+    /// A field of the kind: ctx, event, reservation, msg_depth of a root-turn; run, step,
+    /// reservation of a step-turn; purpose, ctx, reply_to (NODE:REQUEST), extra (JSON),
+    /// reservation of a think; handle of a subagent
     #[arg(long, value_name = "K=V")]
     pub kind_field: Vec<String>,
     /// An environment variable; without a value the caller's own
@@ -79,8 +81,8 @@ pub struct RunArgs {
     )]
     pub nice: Option<i32>,
     /// Tokens it may use, in and out together
-    #[arg(long, value_name = "N", help_heading = "Limits")]
-    pub tokens_max: Option<std::num::NonZeroU64>,
+    #[arg(long, value_name = "N", value_parser = parse_tokens, help_heading = "Limits")]
+    pub tokens_max: Option<u64>,
     /// Who is turned away first under pressure: low, normal or high
     #[arg(long, value_name = "low|normal|high", help_heading = "Limits")]
     pub priority: Option<Priority>,

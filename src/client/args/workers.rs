@@ -198,7 +198,7 @@ pub struct AdoptArgs {
     /// Why it exists: root-turn, step-turn, think, subagent, command, or a label
     #[arg(long, value_name = "KIND")]
     pub kind: Option<String>,
-    /// A field of the kind
+    /// A field of the kind, as for `run`
     #[arg(long, value_name = "K=V")]
     pub kind_field: Vec<String>,
     /// The process

@@ -6,13 +6,14 @@ use std::rc::Rc;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::wait::{ended_by_force, print};
+use super::wait::{Ended, ended_by_force, print};
 use super::{report, resolve};
 use crate::client::args::CancelArgs;
 use crate::client::exit::{Asking, Code, Failure};
 use crate::client::link::{Daemon, Tally, failure};
 use crate::client::output::Output;
 use crate::client::output::text::escape;
+use crate::client::output::time::now;
 use crate::dbus::client::Cancelled;
 use crate::supervisor::handle::CancelOptions;
 
@@ -24,6 +25,7 @@ pub async fn run(
 ) -> Result<Code, Failure> {
     let mut tally = Tally::default();
     let mut begun = Vec::new();
+    let asked = now();
     // Every ladder begins before the first is waited for, so that they run in parallel.
     for worker in &args.workers {
         match begin(daemon, worker, args).await {
@@ -54,6 +56,20 @@ pub async fn run(
         }
     }
     done.sort_by(|a, b| a.worker.id.cmp(&b.worker.id));
+    let (before, done): (Vec<Ended>, Vec<Ended>) = match out.json.is_some() {
+        true => (Vec::new(), done),
+        false => done.into_iter().partition(|ended| {
+            let exited = ended.worker.exited;
+            exited.is_some_and(|exited| exited < asked)
+        }),
+    };
+    let quiet = out.quiet;
+    for ended in before.iter().filter(|_| !quiet) {
+        out.line(format!(
+            "{} (it had ended already)",
+            report::ending(&ended.worker)
+        ));
+    }
     print(&done, out);
     Ok(tally.code())
 }

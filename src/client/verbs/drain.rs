@@ -43,10 +43,10 @@ pub async fn run(daemon: &Daemon, args: &DrainArgs, out: &mut Output) -> Result<
     if out.json.is_some() {
         out.json(&json!({ "state": "draining", "workers": left.workers, "adopted": left.adopted }));
     } else if !out.quiet {
-        let then = if args.exit {
-            "the daemon ends with the last of them"
-        } else {
-            "musterctl resume takes new ones again"
+        let then = match (args.exit, left.workers) {
+            (true, 0) => "the daemon ends",
+            (true, _) => "the daemon ends with the last of them",
+            (false, _) => "musterctl resume takes new ones again",
         };
         out.line(format!("Draining: {}; {then}.", left.words()));
     }

@@ -84,6 +84,7 @@ fn to_json(row: &Listed) -> Value {
         "rung": text(&row.rung),
         "note": text(&row.note),
         "held": row.held,
+        "frozen": row.frozen,
         "tokens": row.tokens,
         "leftovers": row.leftovers,
         "read_only": text(&row.read_only),

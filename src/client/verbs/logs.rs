@@ -219,8 +219,12 @@ async fn open(daemon: &Rc<Daemon>, worker: &str, args: &LogsArgs) -> Result<Sour
         });
     }
     let Some(path) = view.output.clone().map(PathBuf::from) else {
+        let where_it_goes = match view.adopted {
+            true => "adopted, it writes where it wrote before",
+            false => "it went where the worker was started (--pipe)",
+        };
         return Err(Failure::failed(format!(
-            "{title} has no output of its own: it went where the worker was started (--pipe)"
+            "{title} has no output of its own: {where_it_goes}"
         )));
     };
     let cannot = |e: io::Error| {

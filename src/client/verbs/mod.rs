@@ -125,16 +125,46 @@ async fn each(
     tally.code()
 }
 
+/// The same for what only a running worker can have done to it.
+async fn each_running(
+    daemon: &Daemon,
+    workers: &[String],
+    act: impl AsyncFn(Client, &str) -> Result<(), CallError>,
+) -> Code {
+    let mut tally = Tally::default();
+    for worker in workers {
+        let result = daemon.call(async |client| act(client, worker).await).await;
+        tally.add(match result {
+            Ok(()) => Ok(Code::DONE),
+            Err(error) => Err(not_acted(daemon, worker, error).await),
+        });
+    }
+    tally.code()
+}
+
+/// Why nothing was done; that a worker does not run has a code of its own.
+async fn not_acted(daemon: &Daemon, worker: &str, error: CallError) -> Failure {
+    let wrong_state = error.code() == Some(crate::dbus::errors::Code::WrongState);
+    let mut failure = failure(error, Asking::Action);
+    if wrong_state
+        && let Ok((_, worker)) = look(daemon, worker, Asking::Action).await
+        && !worker.is_running()
+    {
+        failure.code = Code::NOT_RUNNING;
+    }
+    failure
+}
+
 async fn kill(daemon: &Daemon, args: &KillArgs) -> Code {
     let (whom, signal) = (args.kill_whom.into(), args.signal);
-    each(daemon, &args.workers, async |c: Client, w: &str| {
+    each_running(daemon, &args.workers, async |c: Client, w: &str| {
         c.kill(w, whom, signal).await
     })
     .await
 }
 
 async fn freeze(daemon: &Daemon, args: &WorkersArgs, frozen: bool) -> Code {
-    each(daemon, &args.workers, async |c: Client, w: &str| {
+    each_running(daemon, &args.workers, async |c: Client, w: &str| {
         c.freeze(w, frozen).await
     })
     .await

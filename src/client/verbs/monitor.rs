@@ -57,14 +57,34 @@ fn describe(event: &Event) -> (String, Value, String) {
             outcome,
             exit_code,
             exit_signal,
+            kind,
+            settled,
+            reservation,
         } => {
             let exit = super::report::exit(*exit_code, *exit_signal);
-            let words = match exit {
+            let mut words = match exit {
                 Some(Exit::Code(code)) => format!("{outcome} (exit code {code})"),
                 Some(Exit::Signal(signal)) => format!("{outcome} ({})", signal_name(signal)),
                 None => outcome.clone(),
             };
-            let json = json!({"event": "exited", "id": id, "outcome": outcome, "exit": exit});
+            if kind != "command" {
+                words.push_str(&format!(", {kind}"));
+            }
+            if *settled {
+                words.push_str(", settled");
+            }
+            if let Some(reservation) = reservation {
+                words.push_str(&format!(", reservation {reservation} released"));
+            }
+            let json = json!({
+                "event": "exited",
+                "id": id,
+                "outcome": outcome,
+                "exit": exit,
+                "kind": kind,
+                "settled": settled,
+                "reservation": reservation,
+            });
             (id.clone(), json, words)
         }
         Event::Removed { id, why } => (

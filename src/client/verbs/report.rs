@@ -33,7 +33,7 @@ pub fn paint(worker: &Worker) -> Paint {
         Paint::Bad
     } else if worker.is_terminal() {
         Paint::Plain
-    } else if sick || worker.status != "live" {
+    } else if sick || worker.frozen || worker.status != "live" {
         Paint::Warn
     } else {
         Paint::Good
@@ -50,6 +50,8 @@ pub fn state(worker: &Worker) -> String {
             Some(Exit::Signal(signal)) => Some(signal_name(signal)),
             None => worker.how_known.clone().or_else(|| worker.outcome.clone()),
         }
+    } else if worker.frozen {
+        Some("frozen".to_owned())
     } else if worker.status == "live" {
         worker
             .health
@@ -90,18 +92,25 @@ pub fn ending(worker: &Worker) -> String {
         parts.push(format!("reason: {}", escape(&cancelled.reason)));
     }
     if let Some(note) = worker.note.as_deref() {
-        // What ended it is said already, and part of the note for whoever reads the row alone.
-        let how = outcome(worker).replace(" (", ", ").replace(')', "");
-        let note = escape(note);
-        let rest = note
-            .strip_prefix(&how)
-            .map(|rest| rest.trim_start_matches("; "));
-        let rest = rest.unwrap_or(&note);
+        let rest = untold(worker, &escape(note));
         if !rest.is_empty() {
-            parts.push(rest.to_owned());
+            parts.push(rest);
         }
     }
     format!("{}: {}", escape(&worker.title()), parts.join(", "))
+}
+
+/// A note without what ended the worker: that is part of it for whoever reads the row alone.
+fn untold(worker: &Worker, note: &str) -> String {
+    let word = worker.outcome.as_deref().unwrap_or("ended");
+    let told = match worker.exit {
+        Some(Exit::Code(code)) => format!("{word}, exit code {code}"),
+        Some(Exit::Signal(_)) if worker.oom_killed => format!("{word}, out of memory"),
+        Some(Exit::Signal(signal)) => format!("{word}, signal {signal}"),
+        None => word.to_owned(),
+    };
+    let parts: Vec<&str> = note.split("; ").filter(|part| *part != told).collect();
+    parts.join("; ")
 }
 
 /// Since when it is what it is; `None` if the moment of its end is not known.
@@ -171,6 +180,7 @@ pub fn of_listed(row: &Listed) -> Worker {
         exit: exit(row.exit_code, row.exit_signal),
         rung: filled(&row.rung),
         held: row.held,
+        frozen: row.frozen,
         ..Worker::default()
     }
 }

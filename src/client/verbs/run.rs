@@ -77,7 +77,7 @@ pub fn prepare(args: &RunArgs) -> Result<Box<Spec>, Failure> {
             cpu_weight: args.cpu_weight,
             cpu_max_percent: args.cpu_max,
             nice: args.nice,
-            tokens_max: args.tokens_max.map(std::num::NonZeroU64::get),
+            tokens_max: args.tokens_max,
         },
         restart: args.restart.unwrap_or(RestartPolicy::No),
         restart_max: args.restart_max,

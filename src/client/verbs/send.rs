@@ -2,8 +2,8 @@
 
 use super::run::json_argument;
 use crate::client::args::{SendArgs, SendWhat};
-use crate::client::exit::{Asking, Code, Failure};
-use crate::client::link::{Daemon, failure};
+use crate::client::exit::{Code, Failure};
+use crate::client::link::Daemon;
 
 /// The frame, made before a daemon is looked for.
 pub fn frame(args: &SendArgs) -> Result<String, Failure> {
@@ -22,9 +22,11 @@ pub fn frame(args: &SendArgs) -> Result<String, Failure> {
 
 /// Runs the verb.
 pub async fn run(daemon: &Daemon, args: &SendArgs, frame: &str) -> Result<Code, Failure> {
-    daemon
+    let sent = daemon
         .call(async |client| client.send(&args.worker, frame).await)
-        .await
-        .map_err(|e| failure(e, Asking::Action))?;
-    Ok(Code::DONE)
+        .await;
+    match sent {
+        Ok(()) => Ok(Code::DONE),
+        Err(error) => Err(super::not_acted(daemon, &args.worker, error).await),
+    }
 }

@@ -1,5 +1,6 @@
 //! `status`: the service, or a block a worker with the last lines of its output.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -120,6 +121,16 @@ fn details(worker: &Worker, now: i64, out: &mut Output) {
     if let Some(group) = &worker.control_group {
         field(out, "CGroup", &escape(group));
     }
+    if let Some(health) = &worker.health {
+        field(out, "Health", &signs_of_life(worker, health, now));
+    }
+    if let Some(stop_by) = worker.stop_by {
+        let said = format!(
+            "it said that it stops; to have ended {}",
+            relative(stop_by, now)
+        );
+        field(out, "Stopping", &said);
+    }
     if let Some(deadline) = worker.deadline.filter(|_| !worker.is_terminal()) {
         field(out, "Deadline", &relative(deadline, now));
     }
@@ -133,13 +144,12 @@ fn details(worker: &Worker, now: i64, out: &mut Output) {
     if worker.settled && !worker.is_terminal() {
         field(out, "Settled", "yes");
     }
-    if worker.tokens.input > 0 || worker.tokens.output > 0 {
-        let tokens = worker.tokens;
-        field(
-            out,
-            "Tokens",
-            &format!("{} in, {} out", tokens.input, tokens.output),
-        );
+    let tokens = worker.tokens;
+    let most = worker.limits.tokens_max;
+    if tokens.input > 0 || tokens.output > 0 || most.is_some() {
+        let most = most.map_or(String::new(), |most| format!(" of at most {most}"));
+        let used = format!("{} in, {} out", tokens.input, tokens.output);
+        field(out, "Tokens", &format!("{used}{most}"));
     }
     if worker.restarts > 0 || worker.restart_at.is_some() {
         let next = worker
@@ -184,6 +194,7 @@ fn details(worker: &Worker, now: i64, out: &mut Output) {
         (worker.held, "held"),
         (worker.attended, "attended"),
         (worker.adopted, "adopted"),
+        (worker.frozen, "frozen"),
     ]
     .into_iter()
     .filter_map(|(is, word)| is.then_some(word))
@@ -201,6 +212,20 @@ fn details(worker: &Worker, now: i64, out: &mut Output) {
             n => format!(" (first {n} bytes dropped)"),
         };
         field(out, "Output", &format!("{}{dropped}", escape(output)));
+    }
+}
+
+/// `busy; last progress 3min ago, last pong 1s ago`.
+fn signs_of_life(worker: &Worker, health: &str, now: i64) -> String {
+    let signs: Vec<String> = worker
+        .liveness
+        .into_iter()
+        .flat_map(|life| [("progress", life.last_progress), ("pong", life.last_pong)])
+        .filter_map(|(what, at)| Some(format!("last {what} {}", relative(at?, now))))
+        .collect();
+    match signs.is_empty() {
+        true => escape(health),
+        false => format!("{}; {}", escape(health), signs.join(", ")),
     }
 }
 
@@ -289,36 +314,41 @@ fn summary(service: &Service, now: i64, out: &mut Output) {
         escape(&service.version)
     ));
     let started = service.started;
-    let since = format!("since {}; {}", absolute(started), relative(started, now));
-    field(
-        out,
-        "State",
-        &format!("{} {since}", out.style.paint(paint, &state)),
-    );
+    let since = |at| format!("since {}; {}", absolute(at), relative(at, now));
+    let state = out.style.paint(paint, &state);
+    match &service.closed {
+        Some(closed) => {
+            let why = match closed.reason.as_str() {
+                "" => String::new(),
+                reason => format!(": {}", escape(reason)),
+            };
+            field(
+                out,
+                "State",
+                &format!("{state} {}{why}", since(closed.since)),
+            );
+            field(out, "Running", &since(started));
+        }
+        None => field(out, "State", &format!("{state} {}", since(started))),
+    }
     field(
         out,
         "PID",
         &format!("{} (generation {})", service.pid, service.generation),
     );
-    let statuses: Vec<String> = service
-        .by_status
-        .iter()
-        .filter(|(_, n)| **n > 0)
-        .map(|(status, n)| format!("{n} {}", escape(status)))
-        .collect();
+    let statuses = counted(&service.by_status);
     let rows = count(u64::from(service.n_rows), "row", "rows");
     let rows = match statuses.is_empty() {
         true => rows,
-        false => format!("{rows}: {}", statuses.join(", ")),
+        false => format!("{rows}: {statuses}"),
     };
-    field(
-        out,
-        "Roll",
-        &format!(
-            "{} alive; {rows}",
-            count(u64::from(service.n_workers), "worker", "workers")
-        ),
-    );
+    let alive = count(u64::from(service.n_workers), "worker", "workers");
+    let kinds = counted(&service.by_kind);
+    let kinds = match kinds.is_empty() {
+        true => kinds,
+        false => format!(" ({kinds})"),
+    };
+    field(out, "Roll", &format!("{alive} alive{kinds}; {rows}"));
     let grace = span(Duration::from_micros(service.grace_usec));
     let swept = service.last_reap.map_or("never swept".to_owned(), |at| {
         format!("last sweep {}", relative(at, now))
@@ -337,16 +367,26 @@ fn summary(service: &Service, now: i64, out: &mut Output) {
     for fault in &service.degraded {
         field(out, "Degraded", &escape(fault));
     }
-    let exits: Vec<String> = service
-        .exits
-        .iter()
-        .map(|(outcome, n)| format!("{n} {}", escape(outcome)))
-        .collect();
+    let exits = counted(&service.exits);
     let ended = match exits.is_empty() {
         true => String::new(),
-        false => format!("; ended: {}", exits.join(", ")),
+        false => format!("; ended: {exits}"),
     };
     field(out, "Spawned", &format!("{}{ended}", service.spawned));
+    let refused = counted(&service.refused);
+    if !refused.is_empty() {
+        field(out, "Refused", &refused);
+    }
+}
+
+/// `2 live, 1 exited`: what there is none of is left out.
+fn counted(counts: &BTreeMap<String, u64>) -> String {
+    let words: Vec<String> = counts
+        .iter()
+        .filter(|(_, n)| **n > 0)
+        .map(|(word, n)| format!("{n} {}", escape(word)))
+        .collect();
+    words.join(", ")
 }
 
 #[cfg(test)]

@@ -34,15 +34,12 @@ struct Forest {
 
 /// Runs the verb.
 pub async fn run(daemon: &Daemon, args: &TreeArgs, out: &mut Output) -> Result<Code, Failure> {
-    let filter = ListFilter {
-        all: args.all,
-        ..ListFilter::default()
-    };
-    let rows = daemon
-        .call(async |client| client.list(filter.clone()).await)
-        .await
-        .map_err(|e| failure(e, Asking::Action))?;
-    let mut forest = Forest::of(rows.iter().map(report::of_listed).collect());
+    let mut workers = listed(daemon, args.all).await?;
+    if has_lost_parents(&workers) {
+        // The parent of one that was spared has ended; it stands there for what is below it.
+        workers = with_ancestors(workers, listed(daemon, true).await?);
+    }
+    let mut forest = Forest::of(workers);
     if !daemon.is_remote() {
         for worker in forest.workers.values() {
             forest
@@ -65,6 +62,44 @@ pub async fn run(daemon: &Daemon, args: &TreeArgs, out: &mut Output) -> Result<C
         out.line(format!("{blank}{}.", count(n, "worker", "workers")));
     }
     Ok(Code::DONE)
+}
+
+async fn listed(daemon: &Daemon, all: bool) -> Result<Vec<Worker>, Failure> {
+    let filter = ListFilter {
+        all,
+        ..ListFilter::default()
+    };
+    let rows = daemon
+        .call(async |client| client.list(filter.clone()).await)
+        .await
+        .map_err(|e| failure(e, Asking::Action))?;
+    Ok(rows.iter().map(report::of_listed).collect())
+}
+
+fn has_lost_parents(workers: &[Worker]) -> bool {
+    let known: BTreeSet<&str> = workers.iter().map(|w| w.id.as_str()).collect();
+    workers
+        .iter()
+        .filter_map(|worker| worker.parent.as_deref())
+        .any(|parent| !known.contains(parent))
+}
+
+/// What is shown, and of the rest those that it is below of.
+fn with_ancestors(shown: Vec<Worker>, all: Vec<Worker>) -> Vec<Worker> {
+    let mut rest: BTreeMap<String, Worker> = all.into_iter().map(|w| (w.id.clone(), w)).collect();
+    let mut found = Vec::new();
+    let mut open = shown;
+    for worker in &open {
+        rest.remove(&worker.id);
+    }
+    while let Some(worker) = open.pop() {
+        if let Some(parent) = worker.parent.as_ref().and_then(|id| rest.remove(id)) {
+            open.push(parent);
+        }
+        found.push(worker);
+    }
+    found.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
+    found
 }
 
 impl Forest {
@@ -201,6 +236,21 @@ mod tests {
             },
             ..Worker::default()
         }
+    }
+
+    #[test]
+    fn an_ended_ancestor_stands_there_for_what_is_below_it() {
+        let all = ["a", "b", "c", "d"].map(|id| match id {
+            "b" => worker(id, Some("a")),
+            "c" => worker(id, Some("b")),
+            id => worker(id, None),
+        });
+        let shown = vec![worker("a", None), worker("c", Some("b"))];
+        assert!(has_lost_parents(&shown));
+        let found = with_ancestors(shown, all.to_vec());
+        let ids: Vec<&str> = found.iter().map(|w| w.id.as_str()).collect();
+        assert_eq!(ids, ["a", "b", "c"]);
+        assert_eq!(Forest::of(found).roots, ["a"]);
     }
 
     #[test]

@@ -190,6 +190,7 @@ fn frames_to_a_worker_have_their_documented_shape() {
 fn only_three_frames_are_passed_on() {
     let frame = passed_on(r#" {"type":"inject","message":{"a" : 1}}"#).unwrap();
     assert_eq!(&frame[4..], br#"{"type":"inject","message":{"a" : 1}}"#);
+    assert!(passed_on(r#"{"type":"inject","message":null}"#).is_ok());
     assert!(passed_on(r#"{"type":"pause"}"#).is_ok());
     assert!(passed_on(r#"{"type":"resume"}"#).is_ok());
     for text in [

@@ -81,6 +81,10 @@ pub struct Child {
     pub attendances: Vec<(NodeId, OwnedFd)>,
     /// Its control channel, while there is one.
     pub channel: Option<Box<Socket>>,
+    /// Frames and fields of the channel that were skipped.
+    pub skipped: u64,
+    /// This generation said how its turn came out.
+    pub said: bool,
     /// What it says it is doing.
     pub says: Box<str>,
 }

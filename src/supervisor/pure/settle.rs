@@ -6,7 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::worker::{Control, Kind, Row};
+use crate::worker::{Control, HowKnown, Kind, Row};
 
 /// What a row says about settling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,11 +67,38 @@ pub fn owes(kind: &Kind, control: Control) -> bool {
     *kind != Kind::Command || control == Control::Frames
 }
 
+/// Did it end without the terminal frame that it owed? A cancel says why there is none, and what
+/// never ran owed nothing.
+pub fn unsettled(row: &Row) -> bool {
+    Account::of(row).ended
+        && !row.settled
+        && row.cancelled.is_none()
+        && row.how_known != Some(HowKnown::StartFailed)
+        && owes(&row.kind, row.control)
+}
+
+/// What is worth telling of a row in words: what it said of its failure, what was seen of it,
+/// and what it did not say.
+pub fn note(row: &Row) -> Option<String> {
+    let said = Some(row.failure.as_str()).filter(|error| !error.is_empty());
+    let parts: Vec<String> = said
+        .map(|error| format!("it said that it failed: {error}"))
+        .into_iter()
+        .chain(row.note.clone())
+        .chain(unsettled(row).then(|| UNSETTLED.to_owned()))
+        .collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// Of an end that counts as a failure whatever the exit code says.
+const UNSETTLED: &str = "it ended without a result";
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::worker::{Outcome, Owner, Status, Timestamp, WorkerId};
 
     /// What can happen to one worker and the row it has on disk.
     #[derive(Debug, Clone, Copy)]
@@ -79,6 +106,7 @@ mod tests {
         Terminal,
         Written,
         End,
+        Restart,
         Reload,
         Crash,
     }
@@ -88,6 +116,7 @@ mod tests {
             3 => Just(Event::Terminal),
             3 => Just(Event::Written),
             2 => Just(Event::End),
+            2 => Just(Event::Restart),
             1 => Just(Event::Reload),
             1 => Just(Event::Crash),
         ]
@@ -131,6 +160,8 @@ mod tests {
                 }
                 // The rows are on disk when the next image begins.
                 Event::Reload => self.disk = self.memory,
+                // A generation that is followed by another ends nothing: the row goes on.
+                Event::Restart => {}
                 // The next daemon finds the row as it is on disk, and the worker gone.
                 Event::Crash => {
                     self.memory = self.disk;
@@ -173,6 +204,26 @@ mod tests {
         assert_eq!(account.terminal(), [Effect::Save, Effect::Answer]);
         assert_eq!(account.end(), [Effect::Release]);
         assert_eq!((account.terminal(), account.end()), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_note_tells_what_it_said_what_was_seen_and_what_it_did_not_say() {
+        let owner = Owner { uid: 1, gid: 1 };
+        let mut row = Row::new(WorkerId::from_bits(1), owner, Timestamp(1));
+        row.kind = Kind::Subagent { handle: "h".into() };
+        row.status = Status::Exited;
+        assert_eq!(note(&row), None);
+        row.outcome = Some(Outcome::Completed);
+        assert_eq!(note(&row).as_deref(), Some("it ended without a result"));
+        row.note = Some("the daemon was lost".into());
+        row.failure = "no key".to_owned().into();
+        row.settled = true;
+        let whole = "it said that it failed: no key; the daemon was lost";
+        assert_eq!(note(&row).as_deref(), Some(whole));
+        (row.settled, row.note) = (false, None);
+        row.failure = String::new().into();
+        row.how_known = Some(HowKnown::StartFailed);
+        assert_eq!(note(&row), None);
     }
 
     #[test]
