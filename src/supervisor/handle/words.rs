@@ -9,7 +9,8 @@ use crate::supervisor::views::WorkerView;
 use crate::worker::{Exit, Outcome, Pid, Status, WorkerId};
 
 /// A right beyond one's own rows (section 15). The supervisor names the one a call needs
-/// ([`crate::supervisor::Refused::NeedsRight`]); the bus layer asks polkit and calls again with it granted.
+/// ([`NeedsRight`](crate::supervisor::refused::Refused::NeedsRight)); the bus layer asks polkit
+/// and calls again with it granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Right {
