@@ -54,7 +54,7 @@ pub struct Liveness {
 
 /// What it may use.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "the fields of worker::Limits")]
 pub struct Limits {
     pub tokens_max: Option<u64>,

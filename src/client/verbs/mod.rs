@@ -19,6 +19,7 @@ mod send;
 mod service;
 mod show;
 mod status;
+mod summary;
 mod tell;
 mod terminal;
 mod tree;

@@ -13,6 +13,9 @@ use crate::client::units::signal_name;
 use crate::dbus::client::Event;
 use crate::worker::Exit;
 
+/// Most names of properties on a line.
+const NAMES_MAX: usize = 8;
+
 /// Runs the verb, until it is interrupted or the daemon ends.
 pub async fn run(daemon: &Daemon, args: &MonitorArgs, out: &Output) -> Result<Code, Failure> {
     let mut ids = Vec::new();
@@ -107,7 +110,11 @@ fn describe(event: &Event) -> (String, Value, String) {
         Event::Changed { id, names } => (
             id.clone(),
             json!({"event": "changed", "id": id, "properties": names}),
-            format!("changed: {}", names.join(", ")),
+            match names.len() {
+                // One that nothing was told of before: all of it is news.
+                n if n > NAMES_MAX => format!("changed: {n} properties"),
+                _ => format!("changed: {}", names.join(", ")),
+            },
         ),
     }
 }

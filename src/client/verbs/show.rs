@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::look;
-use super::status::read_service_json;
+use super::summary::read_service_json;
 use crate::client::args::ShowArgs;
 use crate::client::exit::{Asking, Code, Failure};
 use crate::client::link::{Daemon, Tally, failure};
