@@ -43,7 +43,7 @@ pub enum Up {
     },
     /// Terminal: the work has failed.
     Failed {
-        /// Why, in words.
+        /// Why, in words; JSON if it is no text, empty if nothing was said.
         error: String,
     },
     /// It asks musterd for something.
@@ -206,9 +206,15 @@ fn understood(word: &str, object: &Object<'_>, text: &str) -> Option<Understood>
             },
             &["outcome"],
         )),
-        "failed" => object
-            .field("error")
-            .map(|error| (Up::Failed { error }, &["error"] as &[_])),
+        // Whatever it says of why: that it failed is what counts.
+        "failed" => {
+            let error = match (object.field("error"), object.raw("error")) {
+                (Ok(text), _) => text,
+                (Err(_), Some(other)) => other.get().to_owned(),
+                (Err(_), None) => String::new(),
+            };
+            Ok((Up::Failed { error }, &["error"]))
+        }
         "request" => object.field("id").and_then(|id| {
             let name = object.field("name")?;
             let args = boxed("args");

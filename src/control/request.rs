@@ -165,6 +165,11 @@ fn spec(args: SpawnArgs, cwd: &std::path::Path) -> Result<Spec, String> {
         Some(text) if text == "none" => WorktreeChoice::None,
         Some(path) => WorktreeChoice::Path(path.into()),
     };
+    if let Some(Env::Table(table)) = &args.env
+        && let Some(name) = table.keys().find(|name| name.contains('='))
+    {
+        return Err(format!("env: the name {name:?} holds an equals sign"));
+    }
     let env = args.env.map(|env| match env {
         Env::Pairs(pairs) => pairs,
         Env::Table(table) => table.into_iter().map(|(k, v)| format!("{k}={v}")).collect(),

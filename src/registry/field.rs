@@ -131,7 +131,7 @@ macro_rules! integers {
         }
     )*};
 }
-integers!(u32 u64 i32 i64);
+integers!(u16 u32 u64 i32 i64);
 
 macro_rules! words {
     ($($ty:ty)*) => {$(

@@ -87,7 +87,7 @@ macro_rules! top_level {
     ($with:ident!($($args:tt)*)) => {
         $with!($($args)*
             name status argv cwd worktree worktree_mount parent depth msg_depth created started exited outcome how_known
-            oom_killed rung took processes note failure settled held adopted restarts control restart
+            oom_killed rung took processes note failure frames_skipped settled held adopted restarts control restart
             restart_max leftovers_policy trace_id pgid leaf runtime_dir output output_dropped
             journal generation
         )

@@ -218,6 +218,7 @@ fn ended(rows: BoxedStrategy<Row>) -> BoxedStrategy<Row> {
     fill!(rows;
         note: option::of(text()),
         failure: text().prop_map(Into::into),
+        frames_skipped: any::<u16>(),
         settled: any::<bool>(),
         cancelled: option::of(cancellation()),
         tokens: (any::<u64>(), any::<u64>())

@@ -228,8 +228,11 @@ impl Supervisor {
             Verdict::Dead => {
                 ended.status = Status::PermanentDead;
                 ended.note = Some(format!(
-                    "{how}; not started again: {} restarts within {}",
-                    rules.max,
+                    "{how}; not started again: {} within {}",
+                    match rules.max {
+                        1 => "1 restart".to_owned(),
+                        n => format!("{n} restarts"),
+                    },
                     show_duration(rules.window)
                 ));
             }
@@ -318,6 +321,7 @@ impl Supervisor {
         let waiters = self.again.waiters.remove(&id).unwrap_or_default();
         let changed = self.registry.update(id, |row| {
             row.status = Status::Spawning;
+            (row.started, row.frames_skipped) = (None, 0);
             row.restarts = row.restarts.saturating_add(1);
             (row.outcome, row.how_known, row.exit) = (None, None, None);
             (row.rung, row.took, row.processes) = (None, None, 0);

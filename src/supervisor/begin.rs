@@ -38,6 +38,11 @@ pub(super) struct StartResult {
 impl Supervisor {
     pub(super) fn spawn(&mut self, by: Caller, spec: Spec, io: Stdio, reply: Reply<Spawned>) {
         let parent = by.pid.and_then(|pid| self.worker_of_process(pid));
+        if by.pid.is_some_and(|pid| self.is_nameless(pid)) {
+            let why = "the caller comes from a worker, and nothing says which any more";
+            let _ = reply.send(Err(Refused::NotAuthorised(why)));
+            return;
+        }
         self.spawn_below(by, parent, spec, io, reply);
     }
 

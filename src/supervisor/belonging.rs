@@ -34,6 +34,10 @@ impl Supervisor {
             {
                 return Some(child.id);
             }
+            // Orphaned to us: its group, its session or its mark may still name the worker.
+            if u32::try_from(at.ppid) == Ok(std::process::id()) {
+                return self.worker_of_orphan(&at);
+            }
             let parent = stat(Pid::new(at.ppid.into()).ok()?).ok()?;
             if parent.start_ticks > at.start_ticks {
                 return None;
@@ -41,6 +45,13 @@ impl Supervisor {
             at = parent;
         }
         None
+    }
+
+    /// Is it a process of ours that nothing names a worker for? Without leaves only.
+    pub(super) fn is_nameless(&self, pid: Pid) -> bool {
+        self.tree.is_err()
+            && self.ends_at_us(pid).is_some()
+            && self.worker_of_process(pid).is_none()
     }
 
     /// A worker that runs is in the table only when its start has come back to the loop; its first
@@ -77,17 +88,20 @@ impl Supervisor {
         if self.tree.is_ok() || self.starting.is_empty() {
             return false;
         }
-        let (me, mut pid) = (std::process::id(), pid);
+        self.ends_at_us(pid)
+            .is_some_and(|child| self.children.node_of_pid(child).is_none())
+    }
+
+    /// The child of ours that the chain of its parents ends at.
+    fn ends_at_us(&self, mut pid: Pid) -> Option<Pid> {
+        let me = std::process::id();
         for _ in 0..CLIMB_MAX {
-            let Ok(at) = stat(pid) else { return false };
+            let at = stat(pid).ok()?;
             if u32::try_from(at.ppid) == Ok(me) {
-                return self.children.node_of_pid(at.pid).is_none();
+                return Some(at.pid);
             }
-            match Pid::new(at.ppid.into()) {
-                Ok(parent) => pid = parent,
-                Err(_) => return false,
-            }
+            pid = Pid::new(at.ppid.into()).ok()?;
         }
-        false
+        None
     }
 }

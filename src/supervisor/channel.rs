@@ -73,11 +73,17 @@ impl Supervisor {
             }
             // Gone: what it had written before is still to be read, and the end comes after it.
             Err(super::socket::Unsent::Io(_)) => false,
+            // It cannot read: that is no fault of its own. This frame is lost.
+            Err(super::socket::Unsent::Full(_)) if self.is_frozen(node) => false,
             Err(why @ super::socket::Unsent::Full(_)) => {
                 self.end_channel(node, &why.to_string(), clock::now());
                 false
             }
         }
+    }
+
+    fn is_frozen(&self, node: NodeId) -> bool {
+        self.children.get(node).is_some_and(|child| child.frozen)
     }
 
     fn socket(&mut self, node: NodeId) -> Option<&mut Socket> {

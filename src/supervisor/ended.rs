@@ -37,6 +37,7 @@ impl Supervisor {
             .ladder_began()
             .map(|began| ended.mono.since(began));
         let (rung, processes) = (child.machine.rung(), child.processes);
+        let skipped = u16::try_from(child.skipped).unwrap_or(u16::MAX);
         let lived = ended.mono.since(child.started);
         let waiters = std::mem::take(&mut child.waiters);
         let why = unsaid(&child, outcome);
@@ -57,6 +58,7 @@ impl Supervisor {
             row.rung = Some(rung);
             row.took = took;
             row.processes = processes;
+            row.frames_skipped = skipped;
         });
         if let Some(leaf) = child.leaf.take() {
             self.remove_leaf(leaf, 0, now);

@@ -218,7 +218,7 @@ impl Supervisor {
                 Key::Lookers => self.end_lookers(now),
                 Key::Idle => self.look_for_idleness(now),
                 Key::Watchdog => self.tell_watchdog(now),
-                Key::Reload => self.give_up_reload("not everything fell silent in time"),
+                Key::Reload => self.reload_is_late(),
                 Key::Drain => {}
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::sys::cgroup::Leaf;
 use crate::sys::spawn::SpawnError;
+use crate::worker::row::clip;
 
 /// A start that failed, at whichever step.
 #[derive(Debug)]
@@ -16,13 +17,16 @@ pub(super) struct StartFault {
     pub leaf: Option<Leaf>,
 }
 
+/// What is told of a path that may be as long as an argument, bytes.
+const PATH_SHOWN: usize = 512;
+
 impl From<SpawnError> for StartFault {
     fn from(error: SpawnError) -> Self {
         let what = error.stage.words().to_owned();
         Self {
             errno: error.errno,
             what,
-            path: error.path,
+            path: clip(&error.path, PATH_SHOWN),
             leaf: None,
         }
     }

@@ -5,12 +5,13 @@
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 
+use super::handle::Change;
 use super::helper::Helper;
 use super::timers::Key;
 use super::{Inner, Settings, Supervisor};
 use crate::sys::cgroup::Leaf;
 use crate::sys::spawn::{Image, SpawnError, Started, search};
-use crate::worker::{Exit, NodeId, Now, Row};
+use crate::worker::{Exit, NodeId, Now, Row, Status, WorkerId};
 
 /// A worker whose hook is under way.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ impl Supervisor {
         if row.ending.stop_hook.is_empty() {
             return false;
         }
-        let leaf = self.helper_leaf(&format!("k-{}", row.id));
+        let leaf = self.helper_leaf(&hook_leaf(row.id));
         let image = match hook_image(row, &self.set, leaf.as_ref()) {
             Ok(image) => image,
             Err(error) => {
@@ -61,6 +62,14 @@ impl Supervisor {
             killed: None,
         };
         self.hooks.insert(node, hook);
+        let id = row.id;
+        if row.status == Status::Live {
+            let _ = self
+                .registry
+                .update(id, |row| row.status = Status::Stopping);
+            self.save_lazily(id, now);
+        }
+        let _ = self.changes.send(Change::Changed(id));
         self.helpers_starting.insert(node);
         let until = now.mono.plus(self.set.config.ladder.stop_hook_timeout);
         self.timers.set(Key::Hook(node), Some(until));
@@ -146,6 +155,7 @@ impl Supervisor {
         if let Some(hook) = self.hooks.remove(&node) {
             self.settle_child(node, hook.ended);
         }
+        self.reload_without_hooks();
     }
 
     fn hook_note(&mut self, node: NodeId, what: &str) {
@@ -159,6 +169,11 @@ impl Supervisor {
             let _ = self.registry.update(child.id, |row| row.note = Some(note));
         }
     }
+}
+
+/// Name of the leaf that the hook of a worker runs in.
+pub(super) fn hook_leaf(id: WorkerId) -> String {
+    format!("k-{id}")
 }
 
 fn hook_image(row: &Row, set: &Settings, leaf: Option<&Leaf>) -> std::io::Result<Image> {

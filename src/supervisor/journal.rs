@@ -4,7 +4,7 @@ use super::ladder::Act;
 use super::settle::owes;
 use crate::log::id;
 use crate::registry::writer::Health;
-use crate::worker::{Exit, HowKnown, Outcome, Row, Status};
+use crate::worker::{Exit, HowKnown, LeftoversPolicy, Outcome, Row, Status};
 use crate::{service_event, worker_event};
 
 pub(super) fn worker_started(row: &Row) {
@@ -131,12 +131,22 @@ pub(super) fn worker_exited(row: &Row) {
         ),
     }
     if row.leftovers.count > 0 {
-        let (count, names) = (row.leftovers.count, row.leftovers.names.join(", "));
+        let names = row.leftovers.names.join(", ");
+        let what = match row.leftovers.count {
+            1 => "1 process".to_owned(),
+            n => format!("{n} processes"),
+        };
+        let fate = match row.leftovers_policy {
+            LeftoversPolicy::Kill => "ended",
+            // Those of a cancelled one were ended all the same.
+            LeftoversPolicy::Wait if row.cancelled.is_some() => "ended",
+            LeftoversPolicy::Wait => "waited for",
+        };
         worker_event!(
             INFO,
             id::LEFTOVERS_ENDED,
             row,
-            "worker {} left {count} processes running ({names}); they were ended",
+            "worker {} left running: {what} ({names}), {fate}",
             row.id
         );
     }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::Supervisor;
 use super::handle::{Caller, Reply};
+use super::hook::hook_leaf;
 use super::verbs::answer;
 use crate::sys::cgroup::{self, Tree};
 use crate::sys::process::{environ_value, scan};
@@ -70,7 +71,10 @@ fn look(
             continue;
         };
         let supervisor = own.is_some_and(|own| cgroup == own.join("supervisor"));
-        if cgroup.starts_with(leaf) || supervisor {
+        let hook = cgroup
+            .file_name()
+            .is_some_and(|name| name == hook_leaf(id).as_str());
+        if cgroup.starts_with(leaf) || supervisor || hook {
             continue;
         }
         let marked = environ_value(stat.pid, "MUSTER_WORKER")

@@ -54,6 +54,8 @@ pub(super) enum State {
     None,
     /// The new image is being tried.
     Trial(Vec<Reply<u64>>),
+    /// It said yes; stop hooks end first, while everything is served.
+    Hooks(Vec<Reply<u64>>),
     /// It said yes; the old one falls silent.
     Quiet { bus: bool },
 }
@@ -76,7 +78,7 @@ impl Supervisor {
             return answer(reply, Err(Refused::ShuttingDown));
         }
         match &mut self.reload {
-            State::Trial(replies) => return replies.push(reply),
+            State::Trial(replies) | State::Hooks(replies) => return replies.push(reply),
             State::Quiet { .. } => return answer(reply, Err(Refused::Reloading)),
             State::None => {}
         }
@@ -176,29 +178,60 @@ impl Supervisor {
         let State::Trial(replies) = std::mem::take(&mut self.reload) else {
             return;
         };
-        let generation = self.set.generation + 1;
-        let verdict = match self.is_to_leave() {
-            true => Err("the service was told to end meanwhile".to_owned()),
-            false => verdict,
-        };
         match verdict {
             Ok(()) => {
-                for reply in replies {
-                    answer(reply, Ok(generation));
-                }
-                self.fall_silent(clock::now());
+                self.reload = State::Hooks(replies);
+                let longest = self.set.config.ladder.stop_hook_timeout + QUIET;
+                let until = clock::now().mono.plus(longest);
+                self.timers.set(Key::Reload, Some(until));
+                self.reload_without_hooks();
             }
-            Err(why) => {
-                service_event!(
-                    ERROR,
-                    id::RELOAD_REFUSED,
-                    "the new image was refused, this one goes on: {why}"
-                );
-                for reply in replies {
-                    let why = format!("the new image was refused, the old one serves on: {why}");
-                    answer(reply, Err(Refused::Io(why)));
-                }
-            }
+            Err(why) => self.refuse_image(replies, &why),
+        }
+    }
+
+    /// The reload goes on once no hook runs: they are not handed over.
+    pub(super) fn reload_without_hooks(&mut self) {
+        if self.hooks.is_empty() {
+            self.go_on_reloading();
+        }
+    }
+
+    fn go_on_reloading(&mut self) {
+        let State::Hooks(replies) = &mut self.reload else {
+            return;
+        };
+        let replies = std::mem::take(replies);
+        self.reload = State::None;
+        self.timers.set(Key::Reload, None);
+        if self.is_to_leave() {
+            return self.refuse_image(replies, "the service was told to end meanwhile");
+        }
+        let generation = self.set.generation + 1;
+        for reply in replies {
+            answer(reply, Ok(generation));
+        }
+        self.fall_silent(clock::now());
+    }
+
+    /// Time is up for what a reload waits for.
+    pub(super) fn reload_is_late(&mut self) {
+        match self.reload {
+            // One hook after the other, for ever: what is left of the last one is waited for.
+            State::Hooks(_) => self.go_on_reloading(),
+            _ => self.give_up_reload("not everything fell silent in time"),
+        }
+    }
+
+    fn refuse_image(&self, replies: Vec<Reply<u64>>, why: &str) {
+        service_event!(
+            ERROR,
+            id::RELOAD_REFUSED,
+            "the new image was refused, this one goes on: {why}"
+        );
+        for reply in replies {
+            let why = format!("the new image was refused, the old one serves on: {why}");
+            answer(reply, Err(Refused::Io(why)));
         }
     }
 

@@ -187,17 +187,17 @@ impl Supervisor {
 
     /// A worker below the asking one; of others not even their existence is told.
     fn below(&self, by: &Caller, own: WorkerId, text: &str) -> Result<WorkerId, Refused> {
+        let is_own = |row: &Row| text == own.as_str() || (!text.is_empty() && text == row.name);
+        if self.registry.get(own).is_some_and(is_own) {
+            return Err(Refused::InvalidArgs(format!(
+                "worker {text:?} is the one that asks; a request is about workers below it"
+            )));
+        }
         let below = self.registry.descendants_of(own);
         let is_below = |row: &Row| below.iter().any(|(_, id)| *id == row.id);
         let found = self
             .registry
             .resolve(text, |row| row.owner.uid == by.uid && is_below(row));
-        let is_self = |row: &Row| row.id == own;
-        if self.registry.resolve(text, is_self).is_ok() && found.is_err() {
-            return Err(Refused::InvalidArgs(format!(
-                "worker {text:?} is the one that asks; a request is about workers below it"
-            )));
-        }
         found.map_err(|error| match error {
             crate::registry::ResolveError::NoSuch => Refused::NoSuchWorker(text.to_owned()),
             crate::registry::ResolveError::Ambiguous(candidates) => Refused::Ambiguous {

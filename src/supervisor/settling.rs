@@ -9,12 +9,15 @@ use super::handle::Change;
 use super::settle::{Account, Effect, owes};
 use crate::control::frame::{Down, Fault};
 use crate::worker::row::clip;
-use crate::worker::{Exit, Kind, NodeId, Now, Outcome, ReplyTo, Row, WorkerId};
+use crate::worker::{Exit, HowKnown, Kind, NodeId, Now, Outcome, ReplyTo, Row, WorkerId};
 
 /// Most of a failure's words that a row keeps, bytes.
 const WORDS_MAX: usize = 1024;
 /// Most of a status text that is kept, bytes.
 const STATUS_MAX: usize = 256;
+
+/// A `result` frame without what it holds, bytes, generously.
+const ANSWER_ROOM: usize = 128;
 
 /// What a worker said of the end of its work, by frame or by report.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,8 +145,12 @@ impl Supervisor {
         id: u64,
         answer: Result<Box<RawValue>, Fault>,
     ) {
+        let max = self.set.config.limits.max_frame.0;
+        // What the answer puts around a result is small.
+        let fits = |result: &RawValue| ((result.get().len() + ANSWER_ROOM) as u64) < max;
         let (result, error) = match answer {
-            Ok(result) => (Some(result), None),
+            Ok(result) if fits(&result) => (Some(result), None),
+            Ok(_) => (None, Some(too_long(max))),
             Err(error) => (None, Some(error)),
         };
         self.tell(node, &Down::Result { id, result, error });
@@ -179,6 +186,13 @@ fn answer(
     })
 }
 
+fn too_long(max: u64) -> Fault {
+    Fault {
+        name: "LimitsExceeded".to_owned(),
+        message: format!("the answer does not fit a frame of {max} bytes (limits.max_frame)"),
+    }
+}
+
 fn words(error: &str) -> String {
     match error {
         "" => "it gave no reason".to_owned(),
@@ -193,9 +207,11 @@ fn unsettled(row: &Row) -> String {
         Some(Exit::Signal(signal)) => format!(", signal {signal}"),
         None => String::new(),
     };
-    let label = row.kind.label();
-    format!(
-        "worker {} ({label}) ended without a result: {outcome}{how}",
-        row.id
-    )
+    let (id, label) = (row.id, row.kind.label());
+    match &row.note {
+        Some(why) if row.how_known == Some(HowKnown::StartFailed) => {
+            format!("worker {id} ({label}) did not start: {why}")
+        }
+        _ => format!("worker {id} ({label}) ended without a result: {outcome}{how}"),
+    }
 }

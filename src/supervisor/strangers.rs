@@ -144,9 +144,18 @@ impl Supervisor {
         self.strangers.suspects = suspects;
     }
 
-    fn attribute_all(&mut self, looked: &Scan, asked: &HashSet<NodeId>) {
-        let roots: Vec<Root> = self
-            .children
+    /// The worker of one process that was orphaned to us.
+    pub(super) fn worker_of_orphan(&self, stat: &Stat) -> Option<WorkerId> {
+        let own = i32::try_from(std::process::id()).unwrap_or(0);
+        let marked = |stat: &Stat| self.children.node_of(mark(stat.pid)?);
+        let one = std::slice::from_ref(stat);
+        let found = attribute(one, own, &self.roots(), &self.tracked(), marked);
+        let node = found.members.into_keys().next()?;
+        self.children.get(node).map(|child| child.id)
+    }
+
+    fn roots(&self) -> Vec<Root> {
+        self.children
             .iter()
             .filter(|child| child.adopted.is_none())
             .map(|child| {
@@ -157,9 +166,11 @@ impl Supervisor {
                     start_ticks: id.start_ticks,
                 }
             })
-            .collect();
-        let known: HashMap<Pid, NodeId> = self
-            .children
+            .collect()
+    }
+
+    fn tracked(&self) -> HashMap<Pid, NodeId> {
+        self.children
             .iter()
             .flat_map(|child| {
                 child
@@ -167,7 +178,11 @@ impl Supervisor {
                     .iter()
                     .map(|t| (t.process.id().pid, child.node))
             })
-            .collect();
+            .collect()
+    }
+
+    fn attribute_all(&mut self, looked: &Scan, asked: &HashSet<NodeId>) {
+        let (roots, known) = (self.roots(), self.tracked());
         let own = i32::try_from(std::process::id()).unwrap_or(0);
         let found = attribute(&looked.stats, own, &roots, &known, |stat| {
             let id = looked.marks.get(&stat.pid)?;

@@ -98,6 +98,11 @@ impl Supervisor {
         let Some(node) = self.children.node_of(id) else {
             return answer(reply, self.already_ended(id, found));
         };
+        if self.hooks.contains_key(&node) {
+            // All of it has ended; its stop hook is what is waited for.
+            found.state = CancelState::Running;
+            return answer(reply, Ok(found));
+        }
         if let Some(child) = self.children.get_mut(node) {
             if child.machine.is_stopping() {
                 found.state = CancelState::Running;
@@ -273,6 +278,9 @@ impl Supervisor {
                     .map_or(Status::Exited, |row| row.status),
                 why: match child.and_then(|child| child.lost.as_deref()) {
                     Some(why) => format!("its control channel was lost: {why}"),
+                    None if self.children.get(node).is_some_and(|child| child.frozen) => {
+                        "it is frozen, and no more can wait for it; thaw it first".to_owned()
+                    }
                     None => "it has no control channel; start it with control=frames".to_owned(),
                 },
             }),

@@ -15,6 +15,7 @@ use crate::gc::facts::{Decision, KeepReason};
 use crate::gc::report::{Counts, Report, ReportRow};
 use crate::registry::Finished;
 use crate::registry::writer::Job;
+use crate::sys::clock;
 use crate::worker::{HowKnown, Now, Outcome, Status, WorkerId};
 
 /// Ids named by the Reaped signal at most.
@@ -174,11 +175,27 @@ impl Supervisor {
     ) -> Receiver<std::io::Result<()>> {
         if let Some(entry) = self.registry.remove(id) {
             super::journal::row_removed(entry.row(), why);
+            self.pass_on_children(id, entry.row().parent);
         }
         self.lazy.remove(&id);
         self.sweeps.judged.remove(&id);
         let _ = self.changes.send(Change::Removed { id, why });
         self.writer.submit(Job::Reap(id))
+    }
+
+    /// What a row that leaves the roll had asked for goes to who had asked for it, or a cancel
+    /// further up would reach it no more.
+    fn pass_on_children(&mut self, gone: WorkerId, to: Option<WorkerId>) {
+        let now = clock::now();
+        let below: Vec<WorkerId> = self.registry.children_of(gone).collect();
+        for id in below {
+            // Files that were edited by hand may name parents in a circle.
+            let to = to.filter(|to| *to != id);
+            if self.registry.update(id, |row| row.parent = to).is_ok() {
+                self.save_lazily(id, now);
+                let _ = self.changes.send(Change::Changed(id));
+            }
+        }
     }
 
     /// All of it is carried out.

@@ -16,6 +16,7 @@ impl Supervisor {
     pub(super) fn view(&self, row: &Row) -> WorkerView {
         let now = clock::now();
         let child = self.children.of_worker(row.id);
+        let running = running(child);
         let rung = rung(child, row);
         let next = child.and_then(|child| child.machine.due());
         WorkerView {
@@ -25,8 +26,8 @@ impl Supervisor {
             kind_fields: row.kind.clone(),
             node: child.map(|c| c.node),
             status: row.status,
-            health: child.map(|c| self.health(c, row, now)),
-            liveness: child.map(|c| liveness(&c.life, now)),
+            health: running.map(|c| self.health(c, row, now)),
+            liveness: running.map(|c| liveness(&c.life, now)),
             status_text: child.map_or(String::new(), |c| c.says.to_string()),
             owner: row.owner,
             pid: leader_pid(child, row),
@@ -56,7 +57,7 @@ impl Supervisor {
                 .took
                 .map(|t| u64::try_from(t.as_micros()).unwrap_or(u64::MAX)),
             processes: child.map_or(row.processes, |c| c.processes),
-            note: settle::note(row),
+            note: self.note(child, row),
             cancelled: row.cancelled.clone(),
             settled: row.settled,
             channel: child.and_then(|c| match (&c.channel, &c.lost) {
@@ -64,7 +65,7 @@ impl Supervisor {
                 (None, Some(why)) => Some(format!("lost: {why}")),
                 (None, None) => None,
             }),
-            frames_skipped: child.map_or(0, |c| c.skipped),
+            frames_skipped: child.map_or(u64::from(row.frames_skipped), |c| c.skipped),
             held: row.held,
             attended: child.is_some_and(|c| c.attended > 0),
             frozen: child.is_some_and(|c| c.frozen),
@@ -91,13 +92,14 @@ impl Supervisor {
     /// A row of a list. Who may not see `all` of it is told what it is and how it stands.
     pub(super) fn listed(&self, row: &Row, all: bool, now: Now) -> ListView {
         let child = self.children.of_worker(row.id);
+        let running = running(child);
         let pid = leader_pid(child, row);
         let mut view = ListView {
             id: row.id,
             name: String::new(),
             kind: String::new(),
             status: row.status,
-            health: child.map(|c| self.health(c, row, now)),
+            health: running.map(|c| self.health(c, row, now)),
             uid: row.owner.uid,
             pid: pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0),
             created: row.created,
@@ -123,12 +125,23 @@ impl Supervisor {
             view.argv = row.argv.iter().map(|a| text(a)).collect();
             view.cwd = text(row.cwd.as_os_str());
             view.worktree = row.worktree.as_ref().map(|w| text(w.as_os_str()));
-            view.note = settle::note(row);
+            view.note = self.note(child, row);
             view.leftovers.clone_from(&row.leftovers.names);
         } else {
             view.kind = row.kind.kind_type().to_string();
         }
         view
+    }
+
+    fn note(&self, child: Option<&Child>, row: &Row) -> Option<String> {
+        let note = settle::note(row);
+        match child {
+            Some(child) if self.hooks.contains_key(&child.node) => {
+                let seen = note.map_or(String::new(), |note| format!("{note}; "));
+                Some(format!("{seen}it has ended, its stop hook runs"))
+            }
+            _ => note,
+        }
     }
 
     fn read_only(&self, row: &Row) -> Option<String> {
@@ -217,6 +230,11 @@ fn liveness(life: &Life, now: Now) -> Liveness {
         pong_timeout_usec: life.promise.pong.map(usec),
         idle_timeout_usec: life.promise.idle.map(usec),
     }
+}
+
+/// One that can show signs of life.
+fn running(child: Option<&Child>) -> Option<&Child> {
+    child.filter(|child| child.machine.leader_runs())
 }
 
 /// While the leader runs: what it left may outlive it.

@@ -167,7 +167,7 @@ pub struct WorkerView {
     pub settled: bool,
     /// Its control channel while it lives: `open`, or `lost` and why after a colon.
     pub channel: Option<String>,
-    /// Frames and fields of it that were skipped, while it lives.
+    /// Frames and fields of it that were skipped, of its last generation.
     pub frames_skipped: u64,
     /// Kept by hand.
     pub held: bool,

@@ -139,6 +139,8 @@ pub struct Row {
     pub tokens: Tokens,
     /// Generations after the first.
     pub restarts: u32,
+    /// Frames and fields of its channel that were skipped, as far as this counts.
+    pub frames_skipped: u16,
     /// What the leader left running.
     pub leftovers: Leftovers,
     /// Kept by hand, and not collected while it is.
@@ -215,6 +217,7 @@ impl Row {
             cancelled: None,
             tokens: Tokens::default(),
             restarts: 0,
+            frames_skipped: 0,
             leftovers: Leftovers::default(),
             held: false,
             adopted: false,

@@ -223,6 +223,9 @@ pub enum SpecError {
     Kind(#[from] KindError),
 }
 
+/// One of them: `MAX_ARG_STRLEN` of the smallest pages (execve(2)).
+const ARG_MAX: usize = 128 * 1024;
+
 /// argv and environment together; the kernel's own limit is higher (execve(2)).
 const ARGS_MAX: usize = 1024 * 1024;
 
@@ -262,6 +265,12 @@ fn check_program(spec: &Spec) -> Result<(), SpecError> {
                 return Err(bad("env", "an entry holds a NUL byte"));
             }
             Some(_) => {}
+        }
+    }
+    for (key, texts) in [("argv", &spec.argv), ("env", &spec.env.0)] {
+        if let Some(at) = texts.iter().position(|text| text.len() >= ARG_MAX) {
+            let why = format!("entry {at} has {ARG_MAX} bytes or more, which execve(2) refuses");
+            return Err(bad(key, why));
         }
     }
     let size: usize = spec
@@ -409,6 +418,10 @@ mod tests {
             ("argv", Box::new(|s| s.argv.clear())),
             ("argv", Box::new(|s| s.argv = vec!["".into()])),
             ("argv", Box::new(|s| s.argv.push("a\0b".into()))),
+            (
+                "argv",
+                Box::new(|s| s.argv.push("x".repeat(ARG_MAX).into())),
+            ),
             ("env", Box::new(|s| s.env.0.push("NOEQUALS".into()))),
             ("env", Box::new(|s| s.env.0.push("=x".into()))),
             ("cwd", Box::new(|s| s.cwd = "relative".into())),

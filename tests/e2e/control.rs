@@ -138,6 +138,7 @@ fn what_is_not_known_is_skipped_and_counted() {
     assert_eq!(text(&row["channel"]), "open");
     assert_eq!(tokens(&row).0, Some(7), "{row}");
     world.ctl(&["cancel", &id]).ok();
+    assert_eq!(world.ended(&id)["frames_skipped"], 5, "also afterwards");
     world.end();
 }
 

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::program;
+use crate::support::control::{python, speak};
 use crate::support::{Containment, World, code, hear, text, wait_until};
 
 fn pids(world: &World, ids: &[String]) -> Vec<i64> {
@@ -322,5 +323,52 @@ fn a_stop_while_an_image_is_tried_is_not_forgotten_by_it() {
     let said = String::from_utf8(said.stderr).unwrap();
     assert!(said.contains("the service was told to end"), "{said}");
     assert_eq!(text(&world.ended(&id)["outcome"]), "cancelled");
+    world.end();
+}
+
+/// Hooks are not handed over, so a reload waits for them; nobody else does.
+#[test]
+fn a_stop_hook_holds_up_the_reload_and_nobody_else() {
+    if !python("a_stop_hook_holds_up_the_reload_and_nobody_else") {
+        return;
+    }
+    let world = World::new();
+    let (began, go) = (world.path().join("began"), world.path().join("go"));
+    let hook = format!(
+        "touch {}; until [ -e {} ]; do sleep 0.02; done",
+        began.display(),
+        go.display()
+    );
+    let id = speak(
+        &world,
+        &[],
+        &format!(
+            "spawned(); ask(1, 'spawn', argv=['true'], name='hooked', \
+             **{{'stop-hook': ['sh', '-c', {hook:?}]}}); wait()"
+        ),
+    );
+    wait_until("the hook runs", || began.exists());
+    let row = world.show("hooked");
+    assert_eq!(text(&row["status"]), "stopping", "{row}");
+    assert!(row["health"].is_null(), "{row}");
+    assert!(text(&row["note"]).contains("its stop hook runs"), "{row}");
+    let said = world.ctl(&["cancel", "--no-block", "hooked"]).ok();
+    assert!(said.stdout.contains("being ended already"), "{said:?}");
+    let mut reload = world.command(&["reload"]);
+    reload.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut reload = reload.spawn().unwrap();
+    for _ in 0..50 {
+        let victim = world.run(&[], &["sleep", "1000"]);
+        world.ctl(&["cancel", "--now", &victim]).ok();
+    }
+    assert_eq!(world.service()["generation"], 1, "it waits");
+    assert!(reload.try_wait().unwrap().is_none());
+    fs::write(&go, "").unwrap();
+    assert!(reload.wait().unwrap().success());
+    wait_until("the next image serves", || {
+        world.service()["generation"] == 2
+    });
+    assert_eq!(code(&world.ended("hooked")), Some(0));
+    world.ctl(&["cancel", "--now", &id]).ok();
     world.end();
 }

@@ -97,6 +97,23 @@ fn a_drain_outlives_a_reload_with_its_reason_and_its_time() {
 }
 
 #[test]
+fn a_drain_that_is_taken_back_is_not_waited_for_and_says_so() {
+    let world = World::new();
+    let id = world.run(&[], &["sleep", "1000"]);
+    let mut command = world.command(&["drain", "--wait"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let drain = command.stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("it drains", || state(&world) == "draining");
+    world.ctl(&["resume"]).ok();
+    let said = drain.wait_with_output().unwrap();
+    assert_eq!(said.status.code(), Some(1), "{said:?}");
+    let said = String::from_utf8(said.stderr).unwrap();
+    assert!(said.contains("opened again"), "{said}");
+    world.ctl(&["cancel", "--now", &id]).ok();
+    world.end();
+}
+
+#[test]
 fn what_only_a_running_worker_can_have_done_to_it_has_exit_code_3() {
     let world = World::new();
     let id = world.run_to_end(&[], &["true"]);

@@ -7,7 +7,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::support::control::{fixture, python, speak};
-use crate::support::{World, code, text, wait_for, wait_until};
+use crate::support::{Containment, World, code, text, wait_for, wait_until};
 
 #[test]
 fn an_end_with_and_one_without_a_word_are_told_apart_and_a_failure_counts_once() {
@@ -100,7 +100,7 @@ fn a_think_is_answered_once_whatever_becomes_of_it() {
     if !python("a_think_is_answered_once_whatever_becomes_of_it") {
         return;
     }
-    let world = World::new();
+    let world = World::with(Containment::Auto, "[limits]\nmax_frame = \"64KiB\"\n");
     let out = world.path().join("told");
     let speak_py = fixture("speak.py");
     let python = crate::support::control::interpreter();
@@ -111,6 +111,8 @@ fn a_think_is_answered_once_whatever_becomes_of_it() {
         "send(type='failed', error='no idea'); leave(1)",
         "leave(0)",
         "os.kill(os.getpid(), 9)",
+        "send(type='failed'); leave(0)",
+        "send(type='result', outcome='x' * 65400); leave(0)",
     ];
     let asker = format!(
         "me = spawned(); env = {{'PATH': os.environ['PATH'], 'E2E_WORLD': os.environ['E2E_WORLD']}}\n\
@@ -144,6 +146,12 @@ fn a_think_is_answered_once_whatever_becomes_of_it() {
         "Failed",
         "{answers:?}"
     );
+    assert_eq!(text(&by_number[&105]["error"]["name"]), "Failed");
+    assert_eq!(
+        text(&by_number[&106]["error"]["name"]),
+        "LimitsExceeded",
+        "it does not fit"
+    );
     for (n, how) in [(103, "exit code 0"), (104, "signal 9")] {
         let error = &by_number[&n]["error"];
         assert_eq!(text(&error["name"]), "Unsettled", "{answers:?}");
@@ -159,7 +167,7 @@ fn a_think_that_is_started_again_is_answered_once_and_stays_settled() {
         return;
     }
     let config = "[restart]\nbackoff_min = \"20ms\"\nbackoff_max = \"20ms\"\n";
-    let world = World::with(crate::support::Containment::Auto, config);
+    let world = World::with(Containment::Auto, config);
     let out = world.path().join("told");
     let done = world.path().join("done");
     let speak_py = fixture("speak.py");

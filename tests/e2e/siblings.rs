@@ -180,6 +180,80 @@ fn a_worker_reaches_only_what_is_below_it() {
     world.end();
 }
 
+/// A worker that has a child which has one, and what the child's end leaves of that.
+#[test]
+fn a_row_that_leaves_the_roll_leaves_nobody_without_an_ancestor() {
+    if !python("a_row_that_leaves_the_roll_leaves_nobody_without_an_ancestor") {
+        return;
+    }
+    let world = World::new();
+    let ctl = program("musterctl").to_str().unwrap().to_owned();
+    let (low, asked) = (file(&world, "low"), file(&world, "asked"));
+    let mark = world.mark();
+    let mid = format!(
+        "{ctl} run -q --name low -- sh -c 'sleep 1000 # {mark}' >{low}.new; mv {low}.new {low}",
+        low = low.display()
+    );
+    let top = speak(
+        &world,
+        &["--name", "top"],
+        &format!(
+            "spawned(); ask(1, 'spawn', argv=['sh', '-c', {mid:?}], name='mid', env=dict(os.environ)); \
+             until('{ask}'); tell('{asked}', ask(2, 'status', worker='low')); wait()",
+            ask = file(&world, "ask").display(),
+            asked = asked.display(),
+        ),
+    );
+    wait_for("the last is started", || fs::read_to_string(&low).ok());
+    let mid = text(&world.ended("mid")["id"]);
+    assert_eq!(text(&world.show("low")["parent"]), mid);
+    world.ctl(&["forget", &mid]).ok();
+    assert_eq!(text(&world.show("low")["parent"]), top);
+    assert_eq!(world.show("low")["depth"], 2, "that stays what it was");
+    fs::write(file(&world, "ask"), "").unwrap();
+    assert_eq!(text(&told(&asked)["result"]["status"]), "live");
+    let tree = world.ctl(&["tree"]).ok().stdout;
+    assert!(tree.contains("└─● low"), "{tree}");
+    world.ctl(&["cancel", &top]).ok();
+    let row = world.ended("low");
+    assert_eq!(
+        text(&row["cancelled"]["reason"]),
+        format!("its parent {top} was cancelled")
+    );
+    world.end();
+}
+
+/// Twice forked and in a session of its own, it is still of the worker it comes from.
+#[test]
+fn who_was_orphaned_without_a_leaf_is_still_of_its_worker() {
+    let world = World::without_cgroup("");
+    let ctl = program("musterctl").to_str().unwrap().to_owned();
+    let kid = file(&world, "kid");
+    let inner = format!(
+        "sleep 0.3; {ctl} report --input 100; {ctl} run -q -- sleep 1000 >{kid}.new 2>&1; mv {kid}.new {kid}",
+        kid = kid.display()
+    );
+    let id = world.run(
+        &[],
+        &[
+            "sh",
+            "-c",
+            &format!("(setsid sh -c \"{inner}\" &); exec sleep 1000"),
+        ],
+    );
+    let kid = wait_for("it has started one", || fs::read_to_string(&kid).ok());
+    let row = world.show(kid.trim());
+    assert_eq!(
+        (text(&row["parent"]), row["depth"].as_i64()),
+        (id.clone(), Some(1)),
+        "{row}"
+    );
+    assert_eq!(world.show(&id)["tokens"]["input"], 100);
+    world.ctl(&["cancel", &id]).ok();
+    assert_eq!(text(&world.ended(kid.trim())["outcome"]), "cancelled");
+    world.end();
+}
+
 /// Programs inside workers start workers with `musterctl run`; whose child it is, the kernel says.
 fn by_command(world: World) {
     let ctl = program("musterctl").to_str().unwrap().to_owned();

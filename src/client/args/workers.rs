@@ -221,7 +221,7 @@ pub struct ReportArgs {
     pub turn_done: bool,
     /// The work has failed, and why
     #[arg(long, value_name = "TEXT")]
-    pub failed: Option<String>,
+    pub failed: Option<OsString>,
     /// What it is doing, for `status`
     #[arg(long, value_name = "TEXT")]
     pub status: Option<String>,

@@ -57,6 +57,10 @@ pub async fn run(daemon: &Daemon, args: &DrainArgs, out: &mut Output) -> Result<
 async fn until_empty(daemon: &Daemon, exit: bool, changes: &mut Changes) -> Result<Left, Failure> {
     loop {
         match changes.unheard_until(remaining(daemon)).await {
+            Ok(found) if found.open => {
+                let why = "admission was opened again (musterctl resume) before all had ended";
+                return Err(Failure::failed(why));
+            }
             Ok(found) if found.workers == 0 => return Ok(found),
             Ok(_) => changes.next().await,
             Err(CallError::Unreachable(_)) if exit => return Ok(Left::default()),
@@ -117,9 +121,13 @@ async fn remaining(daemon: &Daemon) -> Result<Left, CallError> {
     let adopted = number("/service/n_adopted").unwrap_or(0);
     let running = number("/service/n_workers").unwrap_or(0);
     let starting = number("/service/by_status/spawning").unwrap_or(0);
+    let state = view
+        .pointer("/service/state")
+        .and_then(serde_json::Value::as_str);
     Ok(Left {
         workers: running.saturating_sub(adopted) + starting,
         adopted,
+        open: state == Some("running"),
     })
 }
 
@@ -127,6 +135,7 @@ async fn remaining(daemon: &Daemon) -> Result<Left, CallError> {
 struct Left {
     workers: u64,
     adopted: u64,
+    open: bool,
 }
 
 impl Left {

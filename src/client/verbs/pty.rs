@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::modes::Modes;
 use super::run::{say_unenforced, spawn, title};
-use super::terminal::{Raw, modes, pass_size, set_modes};
+use super::terminal::{Raw, modes, pass_size, set_modes, wait_for_foreground};
 use super::{report, wait};
 use crate::client::args::RunArgs;
 use crate::client::exit::{Asking, Code, Failure};
@@ -110,6 +110,8 @@ enum Shown {
 
 /// The pair, the worker's end with the modes and the size of our terminal.
 fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    // Its modes are those of the shell's line editor while the shell has it.
+    wait_for_foreground();
     let (master, slave) = crate::sys::pty::pair()?;
     set_modes(&slave, &modes()?)?;
     pass_size(&slave, false)?;

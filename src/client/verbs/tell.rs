@@ -11,7 +11,8 @@ pub async fn run(daemon: &Daemon, args: ReportArgs) -> Result<Code, Failure> {
         input: args.input.unwrap_or_default(),
         output: args.output.unwrap_or_default(),
         turn_done: args.turn_done,
-        failed: args.failed,
+        // An agent's words may be any bytes; that it failed is what counts.
+        failed: args.failed.map(|why| why.to_string_lossy().into_owned()),
         status: args.status,
         // A hook that passes on zeros has still been called by a living agent.
         progress: true,

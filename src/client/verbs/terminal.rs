@@ -67,6 +67,21 @@ fn restore() {
     }
 }
 
+/// Stops as any job that reads the terminal from the background, until it is brought to the fore.
+pub fn wait_for_foreground() {
+    for _ in 0..BACKGROUND_STOPS {
+        let fore = rustix::termios::tcgetpgrp(io::stdin());
+        if fore.is_err() || fore == Ok(rustix::process::getpgrp()) {
+            return;
+        }
+        let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TTIN);
+    }
+}
+
+/// A group without anybody to bring it back is not stopped by the signal: what is read or set
+/// then fails by itself.
+const BACKGROUND_STOPS: u32 = 100;
+
 /// Modes of standard input's terminal; `ENOTTY` if it is none.
 pub fn modes() -> io::Result<Termios> {
     Ok(tcgetattr(io::stdin())?)

@@ -88,12 +88,23 @@ fn an_unusable_field_is_named_and_ends_nothing() {
             json!({"type": "usage", "output_tokens": 1.5}),
             "output_tokens",
         ),
-        (json!({"type": "failed", "error": {}}), "error"),
         (json!({"type": "request", "id": 1}), "name"),
         (json!({"type": "event"}), "event"),
     ];
     for (frame, field) in table {
         assert_eq!(shown(&frame), format!("Malformed({field:?})"), "{frame}");
+    }
+}
+
+#[test]
+fn that_it_failed_is_heard_however_it_says_why() {
+    for (frame, error) in [
+        (json!({"type": "failed", "error": "no"}), "no"),
+        (json!({"type": "failed", "error": {"a": 1}}), "{\"a\":1}"),
+        (json!({"type": "failed"}), ""),
+    ] {
+        let heard = format!("Frame(Failed {{ error: {error:?} }}, 0)");
+        assert_eq!(shown(&frame), heard, "{frame}");
     }
 }
 
