@@ -329,7 +329,7 @@ async fn private_daemon(private: &Private, quiet: bool) -> Result<Client, Miss> 
         }
         let held = start::is_held(private);
         let now = Instant::now();
-        let hope = begun.ready || held || was_held || now < look_until;
+        let hope = begun.is_there() || held || was_held || now < look_until;
         if !hope || now > end {
             return Err(Miss::Fault(start::failure(private, &begun)));
         }

@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -31,6 +31,15 @@ pub struct Begun {
     pub ready: bool,
     /// Where its log stood before.
     log_start: u64,
+    /// The first process of it.
+    child: Child,
+}
+
+impl Begun {
+    /// Does it serve, or will it? One that has said so may have been killed since.
+    pub fn is_there(&mut self) -> bool {
+        self.ready && !matches!(self.child.try_wait(), Ok(Some(_)))
+    }
 }
 
 /// Starts the daemon and waits until it says `ready`, ends, or 15 s have passed.
@@ -74,12 +83,16 @@ pub fn start(private: &Private) -> Result<Begun, Failure> {
             command.env_remove(name);
         }
     }
-    in_new_session(&mut command)
+    let child = in_new_session(&mut command)
         .spawn()
         .map_err(|e| cannot("start a private daemon: cannot execute", &program, e))?;
     drop(write);
     let ready = wait_ready(&read);
-    Ok(Begun { ready, log_start })
+    Ok(Begun {
+        ready,
+        log_start,
+        child,
+    })
 }
 
 /// A pipe whose write end, and only that, goes on into the daemon.

@@ -1,7 +1,7 @@
 //! strace as the killer: SIGKILL on entry to the nth call of a kind, so that the call itself is
 //! not made any more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -49,33 +49,32 @@ impl fmt::Display for Point {
     }
 }
 
-/// Every call in a log of `strace -f`, in the thread that made the most of its kind.
+/// Every call in a log of `strace -f` that changes something, by its number in its thread. What
+/// several threads do with the same number is one point.
 pub fn points(log: &str) -> Vec<Point> {
-    let mut by_thread: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let mut numbers: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let mut found: BTreeSet<(&str, usize)> = BTreeSet::new();
     for line in log.lines() {
         let Some((thread, rest)) = line.split_once(' ') else {
             continue;
         };
-        let rest = rest.trim_start();
-        if let Some((call, _)) = rest.split_once('(')
-            && CALLS.split(',').any(|one| one == call)
-        {
-            *by_thread.entry((call, thread)).or_default() += 1;
+        let Some((call, args)) = rest.trim_start().split_once('(') else {
+            continue;
+        };
+        if !CALLS.split(',').any(|one| one == call) {
+            continue;
+        }
+        let nth = numbers.entry((thread, call)).or_default();
+        *nth += 1;
+        if call != "openat" || args.contains("O_CREAT") {
+            found.insert((call, *nth));
         }
     }
-    let mut most: BTreeMap<&str, usize> = BTreeMap::new();
-    for ((call, _), n) in by_thread {
-        let greatest = most.entry(call).or_default();
-        *greatest = n.max(*greatest);
-    }
-    most.into_iter()
-        .flat_map(|(call, n)| {
-            (1..=n).map(|nth| Point {
-                call: call.to_owned(),
-                nth,
-            })
-        })
-        .collect()
+    let point = |(call, nth): (&str, usize)| Point {
+        call: call.to_owned(),
+        nth,
+    };
+    found.into_iter().map(point).collect()
 }
 
 /// strace on the thread of the running daemon that writes.

@@ -25,10 +25,14 @@ mod killer;
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use facts::Told;
 use killer::{Killer, Point, points};
 use support::{World, means, proc, wait_until};
+
+/// Less than the client's own patience with a daemon that does not come up.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// strace is needed, and root: a daemon with other people's ids lets nobody else trace it.
 fn traceable(test: &str) -> bool {
@@ -72,7 +76,7 @@ fn end_it(world: &World) {
 /// One line for whoever looks on, and the verdict: fewer points than there are is a failure.
 fn verdict(what: &str, all: usize, reached: usize) {
     eprintln!("{what}: {all} kill points, {reached} reached");
-    assert!(all > 0 && reached * 10 >= all * 9, "{what}: too few");
+    assert!(all > 0 && reached * 10 >= all * 8, "{what}: too few");
 }
 
 #[test]
@@ -133,7 +137,10 @@ fn a_start_that_is_killed_anywhere_is_made_good_by_the_next() {
     for point in &all {
         let world = World::new();
         let told = lost(&world);
+        let begun = Instant::now();
         Killer::start(&world, Some(point));
+        let took = begun.elapsed();
+        assert!(took < PATIENCE, "{point}: the client waited for {took:?}");
         reached += usize::from(world.daemon_pid().is_none());
         end_it(&world);
         after_the_crash(&world, &told, point);
