@@ -296,6 +296,7 @@ mod tests {
         let begun = Begun {
             ready: false,
             log_start: 4,
+            child: Command::new("true").spawn().unwrap(),
         };
         let message = failure(&private, &begun).message;
         assert!(

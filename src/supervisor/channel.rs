@@ -28,7 +28,7 @@ const SLICE_AT_END: usize = 32 * 1024;
 /// Bytes that one channel may have read in its turn: some dozens of frames.
 const TURN: usize = 1024;
 /// What channels may take of a pass: a call waits for the end of it.
-const CHANNELS_SHARE: Duration = Duration::from_micros(100);
+const CHANNELS_SHARE: Duration = Duration::from_micros(50);
 /// Why a channel is gone, if nothing is wrong with it.
 pub(super) const CLOSED: &str = "its end was closed";
 /// Why a channel is gone that had not said all of what it began.

@@ -12,7 +12,7 @@ use crate::worker::Now;
 
 /// What one kind of work may take of a pass of the loop before the others have their turn. One
 /// thing may take longer; the next is not begun.
-pub(super) const SHARE: Duration = Duration::from_micros(200);
+pub(super) const SHARE: Duration = Duration::from_micros(100);
 /// Tasks that a call passes through one after the other on its way here or back, on this thread:
 /// all of them get their turn before the next work of this task.
 const HOPS: u32 = 4;

@@ -70,9 +70,11 @@ fn restore() {
 /// Stops as any job that reads the terminal from the background, until it is brought to the fore.
 pub fn wait_for_foreground() {
     for _ in 0..BACKGROUND_STOPS {
-        let fore = rustix::termios::tcgetpgrp(io::stdin());
-        if fore.is_err() || fore == Ok(rustix::process::getpgrp()) {
-            return;
+        let own = nix::unistd::getpgrp().as_raw();
+        match rustix::termios::tcgetpgrp(io::stdin()) {
+            Ok(fore) if fore.as_raw_nonzero().get() != own => {}
+            // Ours, or no terminal that jobs are controlled on.
+            _ => return,
         }
         let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TTIN);
     }
