@@ -3,12 +3,14 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -48,7 +50,7 @@ pub enum Request {
 )]
 enum Env {
     Pairs(Vec<String>),
-    Table(std::collections::BTreeMap<String, String>),
+    Table(BTreeMap<String, String>),
 }
 
 #[derive(Deserialize)]
@@ -123,14 +125,13 @@ impl Request {
         if !text.trim_start().starts_with('{') {
             return Err("args is no object".to_owned());
         }
-        let bad = |e: serde_json::Error| format!("{name}: args: {e}");
         match name {
             "spawn" => {
-                let args: SpawnArgs = serde_json::from_str(text).map_err(bad)?;
+                let args: SpawnArgs = named(name, text)?;
                 spec(args, cwd).map(|spec| Request::Spawn(Box::new(spec)))
             }
             "cancel" => {
-                let args: CancelArgs = serde_json::from_str(text).map_err(bad)?;
+                let args: CancelArgs = named(name, text)?;
                 Ok(Request::Cancel {
                     worker: args.worker,
                     reason: args.reason,
@@ -139,7 +140,7 @@ impl Request {
                 })
             }
             "status" => {
-                let args: StatusArgs = serde_json::from_str(text).map_err(bad)?;
+                let args: StatusArgs = named(name, text)?;
                 Ok(Request::Status {
                     worker: args.worker,
                 })
@@ -246,6 +247,38 @@ fn texts(
 }
 
 /// A kind and its fields; a field that it does not have is an error.
+/// Reads the arguments; an error names the key that it is about.
+fn named<T: DeserializeOwned>(name: &str, text: &str) -> Result<T, String> {
+    let error = match serde_json::from_str(text) {
+        Ok(args) => return Ok(args),
+        Err(error) => error,
+    };
+    let each: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text).unwrap_or_default();
+    for (key, value) in each {
+        let alone: BTreeMap<&str, &RawValue> = [(key.as_str(), &*value)].into();
+        let alone = serde_json::to_string(&alone).unwrap_or_default();
+        // A key that is missing is none of this one's affair.
+        if let Err(error) = serde_json::from_str::<T>(&alone)
+            && !error.to_string().starts_with("missing field")
+        {
+            return Err(format!(
+                "{name}: args: the key {key:?}: {}",
+                without_place(&error)
+            ));
+        }
+    }
+    Err(format!("{name}: args: {}", without_place(&error)))
+}
+
+/// The place is one in a text that nobody sees.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" at line ") {
+        Some(at) => text[..at].to_owned(),
+        None => text,
+    }
+}
+
 fn kind(kind: KindType, mut fields: Map<String, Value>) -> Result<Kind, String> {
     let known = kind.fields();
     let strange = fields.keys().find(|field| !known.contains(&field.as_str()));
@@ -257,7 +290,8 @@ fn kind(kind: KindType, mut fields: Map<String, Value>) -> Result<Kind, String> 
         ));
     }
     fields.insert("type".to_owned(), kind.as_str().into());
-    serde_json::from_value(Value::Object(fields)).map_err(|e| format!("spawn: kind-fields: {e}"))
+    serde_json::from_value(Value::Object(fields))
+        .map_err(|e| format!("spawn: kind-fields: {}", without_place(&e)))
 }
 
 #[cfg(test)]
@@ -353,6 +387,23 @@ mod tests {
                 r#"{"kind": "subagent", "kind-fields": {"handle": "h", "x": 1}}"#,
                 "\"x\"",
             ),
+            (
+                "spawn",
+                r#"{"argv": ["x"], "kind": 1.5}"#,
+                "the key \"kind\"",
+            ),
+            (
+                "spawn",
+                r#"{"argv": ["x"], "name": 1.5}"#,
+                "the key \"name\"",
+            ),
+            ("spawn", r#"{"argv": ["x"], "env": 5}"#, "the key \"env\""),
+            (
+                "spawn",
+                r#"{"argv": ["x"], "env": {"A=B": "c"}}"#,
+                "equals sign",
+            ),
+            ("cancel", r#"{"worker": "x", "now": 1}"#, "the key \"now\""),
             ("spawn", "[]", "object"),
             ("cancel", "{}", "worker"),
             ("status", r#"{"all": true}"#, "all"),

@@ -145,7 +145,9 @@ impl Failure {
 impl From<Refused> for Failure {
     fn from(refused: Refused) -> Self {
         let code = match &refused {
-            Refused::NoSuchWorker(_) | Refused::NotInside => Code::NoSuchWorker,
+            Refused::NoSuchWorker(_) | Refused::NoSuchReaped(_) | Refused::NotInside => {
+                Code::NoSuchWorker
+            }
             Refused::Ambiguous { .. } => Code::Ambiguous,
             Refused::NeedsRight(_) | Refused::NotAuthorised(_) => Code::AccessDenied,
             Refused::CallerGone => Code::CallerGone,

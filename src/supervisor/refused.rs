@@ -9,6 +9,9 @@ pub enum Refused {
     /// Nothing on the roll answers to it.
     #[error("no worker {0:?} on the roll")]
     NoSuchWorker(String),
+    /// No reaped row answers to it.
+    #[error("no row {0:?} among those taken off the roll; they are kept for a while only")]
+    NoSuchReaped(String),
     /// Several rows answer to it.
     #[error("{worker:?} may mean {}", list(.candidates))]
     Ambiguous {
@@ -141,7 +144,9 @@ impl Refused {
     /// The last word of its D-Bus error name, for answers that go another way.
     pub fn word(&self) -> &'static str {
         match self {
-            Refused::NoSuchWorker(_) | Refused::NotInside => "NoSuchWorker",
+            Refused::NoSuchWorker(_) | Refused::NoSuchReaped(_) | Refused::NotInside => {
+                "NoSuchWorker"
+            }
             Refused::Ambiguous { .. } => "Ambiguous",
             Refused::NeedsRight(_) | Refused::NotAuthorised(_) => "AccessDenied",
             Refused::CallerGone => "CallerGone",

@@ -29,7 +29,7 @@ impl Supervisor {
             let looked = tokio::task::spawn_blocking(move || {
                 match find_reaped(&store, &worker, |row| all || row.owner.uid == uid) {
                     // A whole id tells nobody anything; a name that is somebody else's would.
-                    Err(Refused::NoSuchWorker(_)) if !all && is_reaped(&store, &worker) => {
+                    Err(Refused::NoSuchReaped(_)) if !all && is_reaped(&store, &worker) => {
                         Err(Refused::NeedsRight(Right::ManageAll))
                     }
                     found => found,
@@ -75,7 +75,7 @@ fn find_reaped(
     visible: impl Fn(&Row) -> bool,
 ) -> Result<Loaded, Refused> {
     let io = |e: StoreError| Refused::Io(e.to_string());
-    let none = || Refused::NoSuchWorker(format!("{worker} (among reaped rows)"));
+    let none = || Refused::NoSuchReaped(worker.to_owned());
     let ids = store.list_reaped().map_err(io)?;
     let by_id: Vec<WorkerId> = ids
         .iter()

@@ -139,7 +139,12 @@ fn counts(load: &Load, caps: &Caps) -> Result<(), Refused> {
     ];
     for (over, what, cap, key, refused) in checks {
         if over {
-            return Err(refused(format!("there may be {cap} {what} (limits.{key})")));
+            let hint = match key {
+                "max_rows_per_owner" => "; `musterctl reap` and `forget` take ended ones off",
+                _ => "",
+            };
+            let limit = format!("at most {cap} {what} are allowed (limits.{key}){hint}");
+            return Err(refused(limit));
         }
     }
     Ok(())
