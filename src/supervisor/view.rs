@@ -16,7 +16,7 @@ impl Supervisor {
     pub(super) fn view(&self, row: &Row) -> WorkerView {
         let now = clock::now();
         let child = self.children.of_worker(row.id);
-        let running = running(child);
+        let alive = self.alive(child);
         let rung = rung(child, row);
         let next = child.and_then(|child| child.machine.due());
         WorkerView {
@@ -26,8 +26,8 @@ impl Supervisor {
             kind_fields: row.kind.clone(),
             node: child.map(|c| c.node),
             status: row.status,
-            health: running.map(|c| self.health(c, row, now)),
-            liveness: running.map(|c| liveness(&c.life, now)),
+            health: alive.map(|c| self.health(c, row, now)),
+            liveness: alive.map(|c| liveness(&c.life, now)),
             status_text: child.map_or(String::new(), |c| c.says.to_string()),
             owner: row.owner,
             pid: leader_pid(child, row),
@@ -92,14 +92,14 @@ impl Supervisor {
     /// A row of a list. Who may not see `all` of it is told what it is and how it stands.
     pub(super) fn listed(&self, row: &Row, all: bool, now: Now) -> ListView {
         let child = self.children.of_worker(row.id);
-        let running = running(child);
+        let alive = self.alive(child);
         let pid = leader_pid(child, row);
         let mut view = ListView {
             id: row.id,
             name: String::new(),
             kind: String::new(),
             status: row.status,
-            health: running.map(|c| self.health(c, row, now)),
+            health: alive.map(|c| self.health(c, row, now)),
             uid: row.owner.uid,
             pid: pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0),
             created: row.created,
@@ -131,6 +131,11 @@ impl Supervisor {
             view.kind = row.kind.kind_type().to_string();
         }
         view
+    }
+
+    /// One of which something is left: no sign of life is looked for while its stop hook runs.
+    fn alive<'a>(&self, child: Option<&'a Child>) -> Option<&'a Child> {
+        child.filter(|child| !self.hooks.contains_key(&child.node))
     }
 
     fn note(&self, child: Option<&Child>, row: &Row) -> Option<String> {
@@ -230,11 +235,6 @@ fn liveness(life: &Life, now: Now) -> Liveness {
         pong_timeout_usec: life.promise.pong.map(usec),
         idle_timeout_usec: life.promise.idle.map(usec),
     }
-}
-
-/// One that can show signs of life.
-fn running(child: Option<&Child>) -> Option<&Child> {
-    child.filter(|child| child.machine.leader_runs())
 }
 
 /// While the leader runs: what it left may outlive it.
