@@ -16,7 +16,8 @@ impl Code {
     pub const FAILED: Code = Code(1);
     /// The command line, or a value on it, is wrong.
     pub const USAGE: Code = Code(2);
-    /// `status`: the worker is known but does not run.
+    /// The worker is known but does not run: `status`, and what only a running one can have done
+    /// to it (`kill`, `freeze`, `thaw`, `send`).
     pub const NOT_RUNNING: Code = Code(3);
     /// `status`: no such worker.
     pub const NO_SUCH_WORKER: Code = Code(4);

@@ -48,13 +48,18 @@ impl Queue {
         queue
     }
 
+    /// Would a frame of so many bytes be taken?
+    pub fn has_room(&self, bytes: usize) -> bool {
+        let too_many = self.frames.len() >= FRAMES_MAX;
+        self.frames.is_empty() || !(too_many || self.bytes + bytes > self.max)
+    }
+
     /// Puts a frame at the end.
     ///
     /// # Errors
     /// [`Full`]; then nothing was put.
     pub fn push(&mut self, frame: Vec<u8>) -> Result<(), Full> {
-        let too_many = self.frames.len() >= FRAMES_MAX;
-        if !self.frames.is_empty() && (too_many || self.bytes + frame.len() > self.max) {
+        if !self.has_room(frame.len()) {
             return Err(Full {
                 frames: self.frames.len(),
                 bytes: self.bytes,

@@ -246,7 +246,6 @@ fn texts(
     }
 }
 
-/// A kind and its fields; a field that it does not have is an error.
 /// Reads the arguments; an error names the key that it is about.
 fn named<T: DeserializeOwned>(name: &str, text: &str) -> Result<T, String> {
     let error = match serde_json::from_str(text) {
@@ -279,6 +278,7 @@ fn without_place(error: &serde_json::Error) -> String {
     }
 }
 
+/// A kind and its fields; a field that it does not have is an error.
 fn kind(kind: KindType, mut fields: Map<String, Value>) -> Result<Kind, String> {
     let known = kind.fields();
     let strange = fields.keys().find(|field| !known.contains(&field.as_str()));

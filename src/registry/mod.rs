@@ -193,6 +193,18 @@ impl Registry {
         Ok(generation)
     }
 
+    /// Gives a row another parent. Its generation stays: a verdict that was made does not rest on
+    /// the parent. `false` if nothing was changed.
+    pub fn hand_on(&mut self, id: WorkerId, to: Option<WorkerId>) -> bool {
+        let Some(entry) = self.rows.get_mut(&id).filter(|e| e.newer.is_none()) else {
+            return false;
+        };
+        let before = Keys::of(&entry.row);
+        entry.row.parent = to;
+        self.reindex(id, &before);
+        true
+    }
+
     /// Writes a row's end. `end` sets status, outcome and what goes with them; it is not called
     /// for a row that is terminal with an outcome.
     pub fn finish(

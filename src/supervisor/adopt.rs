@@ -155,6 +155,9 @@ impl Supervisor {
             ..Spec::default()
         };
         let parent = by.pid.and_then(|pid| self.worker_of_process(pid));
+        if parent.is_none() && by.pid.is_some_and(|pid| self.is_ours(pid)) {
+            return Err(Refused::NotAuthorised(super::belonging::NAMELESS));
+        }
         let mut row = self.take(by, parent, &spec, now)?;
         row.owner = owner;
         row.adopted = true;

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::Supervisor;
-use super::handle::{CancelReply, CancelState, Change, Ended, Reply, Stdio};
+use super::handle::{CancelReply, Change, Ended, Reply, Stdio};
 use super::refused::Refused;
 use super::restart::{End, History, Rules, Verdict, decide};
 use super::saving::Waiter;
@@ -372,8 +372,8 @@ impl Supervisor {
         true
     }
 
-    /// Answers a cancel of one that was ended that way, once that is on disk.
-    pub(super) fn answer_ended(
+    /// Answers a cancel once what it changed is on disk.
+    pub(super) fn answer_saved(
         &mut self,
         id: WorkerId,
         found: CancelReply,
@@ -383,8 +383,6 @@ impl Supervisor {
         tokio::spawn(async move {
             let saved = tokio::time::timeout(SAVE_WAIT, saved).await;
             let _ = reply.send(Ok(CancelReply {
-                state: CancelState::Ended,
-                outcome: Some(Outcome::Cancelled),
                 durable: matches!(saved, Ok(Ok(Ok(())))),
                 ..found
             }));

@@ -38,9 +38,8 @@ pub(super) struct StartResult {
 impl Supervisor {
     pub(super) fn spawn(&mut self, by: Caller, spec: Spec, io: Stdio, reply: Reply<Spawned>) {
         let parent = by.pid.and_then(|pid| self.worker_of_process(pid));
-        if by.pid.is_some_and(|pid| self.is_nameless(pid)) {
-            let why = "the caller comes from a worker, and nothing says which any more";
-            let _ = reply.send(Err(Refused::NotAuthorised(why)));
+        if parent.is_none() && by.pid.is_some_and(|pid| self.is_ours(pid)) {
+            let _ = reply.send(Err(Refused::NotAuthorised(super::belonging::NAMELESS)));
             return;
         }
         self.spawn_below(by, parent, spec, io, reply);

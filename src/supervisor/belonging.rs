@@ -9,6 +9,9 @@ use crate::worker::{Pid, WorkerId};
 /// How far up a chain of parents is climbed where no leaf names the worker.
 const CLIMB_MAX: usize = 256;
 
+/// Nothing can be derived from such a caller.
+pub(super) const NAMELESS: &str = "the caller comes from a worker, and nothing says which any more";
+
 impl Supervisor {
     /// The worker a process belongs to: told by its leaf; without leaves by the chain of its
     /// parents, of which each must be older than its child.
@@ -47,11 +50,12 @@ impl Supervisor {
         None
     }
 
-    /// Is it a process of ours that nothing names a worker for? Without leaves only.
-    pub(super) fn is_nameless(&self, pid: Pid) -> bool {
+    /// Does it come from a worker, whichever? Without leaves only.
+    pub(super) fn is_ours(&self, pid: Pid) -> bool {
         self.tree.is_err()
-            && self.ends_at_us(pid).is_some()
-            && self.worker_of_process(pid).is_none()
+            && self
+                .ends_at_us(pid)
+                .is_some_and(|child| !self.is_helper(child))
     }
 
     /// A worker that runs is in the table only when its start has come back to the loop; its first

@@ -73,8 +73,6 @@ impl Supervisor {
             }
             // Gone: what it had written before is still to be read, and the end comes after it.
             Err(super::socket::Unsent::Io(_)) => false,
-            // It cannot read: that is no fault of its own. This frame is lost.
-            Err(super::socket::Unsent::Full(_)) if self.is_frozen(node) => false,
             Err(why @ super::socket::Unsent::Full(_)) => {
                 self.end_channel(node, &why.to_string(), clock::now());
                 false
@@ -82,8 +80,20 @@ impl Supervisor {
         }
     }
 
-    fn is_frozen(&self, node: NodeId) -> bool {
-        self.children.get(node).is_some_and(|child| child.frozen)
+    /// The same with what may be refused: a frozen worker that cannot read keeps its channel.
+    pub(super) fn offer_bytes(&mut self, node: NodeId, frame: Vec<u8>) -> bool {
+        let full = self
+            .socket(node)
+            .is_some_and(|socket| !socket.has_room(frame.len()));
+        if full && self.is_frozen_with_channel(node) {
+            return false;
+        }
+        self.tell_bytes(node, frame)
+    }
+
+    pub(super) fn is_frozen_with_channel(&self, node: NodeId) -> bool {
+        let child = self.children.get(node);
+        child.is_some_and(|child| child.frozen && child.channel.is_some())
     }
 
     fn socket(&mut self, node: NodeId) -> Option<&mut Socket> {

@@ -61,6 +61,8 @@ impl Supervisor {
         if self.drain.as_ref().is_some_and(|drain| drain.for_good) {
             return Err(Refused::ShuttingDown);
         }
+        // What the next image was tried with does not say it.
+        self.give_up_reload("admission was closed meanwhile");
         let timeout = self.set.config.ladder.drain_timeout;
         let until = (how.exit && !how.wait).then(|| clock::now().mono.plus(timeout));
         let shown = clip(reason, REASON_MAX);

@@ -200,7 +200,7 @@ impl Supervisor {
         self.on_event(node, Event::Saved);
     }
 
-    fn answer_cancels(&mut self, node: NodeId) {
+    pub(super) fn answer_cancels(&mut self, node: NodeId) {
         let Some(child) = self.children.get_mut(node) else {
             return;
         };

@@ -106,9 +106,9 @@ pub struct NodeState {
     /// Frames and fields skipped so far.
     #[serde(default)]
     pub skipped: u64,
-    /// This generation said how its turn came out.
+    /// This generation said how its turn came out; unset by an image whose rows alone tell it.
     #[serde(default)]
-    pub said: bool,
+    pub said: Option<bool>,
     /// What it says it is doing.
     #[serde(default)]
     pub says: String,
@@ -346,7 +346,7 @@ mod tests {
                 skip: 70_000,
                 unsent: "00".into(),
                 skipped: 3,
-                said: true,
+                said: Some(true),
                 says: "thinking".into(),
             }],
             again: Vec::new(),
@@ -408,6 +408,16 @@ mod tests {
             let bytes = handover.encode().unwrap();
             assert_eq!(Handover::decode(&bytes), Ok(handover));
         }
+    }
+
+    #[test]
+    fn an_earlier_image_does_not_say_whose_turn_is_over() {
+        let mut json: serde_json::Value =
+            serde_json::from_slice(&handover(machine()).encode().unwrap()).unwrap();
+        let node = json["nodes"][0].as_object_mut().unwrap();
+        assert!(node.remove("said").is_some());
+        let read = Handover::decode(json.to_string().as_bytes()).unwrap();
+        assert_eq!(read.nodes[0].said, None);
     }
 
     #[test]

@@ -70,6 +70,7 @@ impl Supervisor {
             self.save_lazily(id, now);
         }
         let _ = self.changes.send(Change::Changed(id));
+        self.answer_cancels(node);
         self.helpers_starting.insert(node);
         let until = now.mono.plus(self.set.config.ladder.stop_hook_timeout);
         self.timers.set(Key::Hook(node), Some(until));

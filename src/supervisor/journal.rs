@@ -1,7 +1,7 @@
 //! The lines an operator acts on: each event of a worker once, with its fields and MESSAGE_ID.
 
 use super::ladder::Act;
-use super::settle::owes;
+use super::settle::unsettled;
 use crate::log::id;
 use crate::registry::writer::Health;
 use crate::worker::{Exit, HowKnown, LeftoversPolicy, Outcome, Row, Status};
@@ -103,7 +103,7 @@ pub(super) fn worker_exited(row: &Row) {
         _ => row.outcome.map_or("unknown", Outcome::as_str),
     };
     // One that was cancelled was kept from saying it.
-    let owed = !row.settled && owes(&row.kind, row.control);
+    let owed = unsettled(row);
     match row.outcome {
         Some(Outcome::Completed) if owed => worker_event!(
             WARN,

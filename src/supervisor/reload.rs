@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Reload -> trial (the new image as a child, with a copy of the hand-over) -> no: all goes on
-//!        -> yes: answered -> quiesce (nothing new is read, all that was read is answered)
+//!        -> yes: stop hooks end, while everything is served -> answered -> quiesce (nothing new is read, all that was read is answered)
 //!        -> the loop ends with a hand-over -> the main thread executes -> the new image resumes
 //! ```
 
@@ -53,11 +53,19 @@ pub(super) enum State {
     #[default]
     None,
     /// The new image is being tried.
-    Trial(Vec<Reply<u64>>),
+    Trial(Waiting),
     /// It said yes; stop hooks end first, while everything is served.
-    Hooks(Vec<Reply<u64>>),
+    Hooks(Waiting),
     /// It said yes; the old one falls silent.
     Quiet { bus: bool },
+}
+
+/// Who waits for the verdict on an image, and what it was tried with.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    replies: Vec<Reply<u64>>,
+    /// Of the hand-over.
+    version: u32,
 }
 
 /// Everything that goes to the next image. The descriptors stay open under their numbers.
@@ -78,13 +86,16 @@ impl Supervisor {
             return answer(reply, Err(Refused::ShuttingDown));
         }
         match &mut self.reload {
-            State::Trial(replies) | State::Hooks(replies) => return replies.push(reply),
+            State::Trial(waiting) | State::Hooks(waiting) => return waiting.replies.push(reply),
             State::Quiet { .. } => return answer(reply, Err(Refused::Reloading)),
             State::None => {}
         }
         match self.trial_image() {
             Ok((image, said)) => {
-                self.reload = State::Trial(vec![reply]);
+                self.reload = State::Trial(Waiting {
+                    replies: vec![reply],
+                    version: version(self.closed_until_resume().as_ref()),
+                });
                 self.try_image(image, said);
             }
             Err(error) => {
@@ -175,18 +186,18 @@ impl Supervisor {
     pub(super) fn tried(&mut self, node: NodeId, verdict: Result<(), String>) {
         self.helpers_starting.remove(&node);
         self.kill_helper(node);
-        let State::Trial(replies) = std::mem::take(&mut self.reload) else {
+        let State::Trial(waiting) = std::mem::take(&mut self.reload) else {
             return;
         };
         match verdict {
             Ok(()) => {
-                self.reload = State::Hooks(replies);
+                self.reload = State::Hooks(waiting);
                 let longest = self.set.config.ladder.stop_hook_timeout + QUIET;
                 let until = clock::now().mono.plus(longest);
                 self.timers.set(Key::Reload, Some(until));
                 self.reload_without_hooks();
             }
-            Err(why) => self.refuse_image(replies, &why),
+            Err(why) => self.refuse_image(waiting, &why),
         }
     }
 
@@ -198,17 +209,19 @@ impl Supervisor {
     }
 
     fn go_on_reloading(&mut self) {
-        let State::Hooks(replies) = &mut self.reload else {
-            return;
+        let waiting = match std::mem::take(&mut self.reload) {
+            State::Hooks(waiting) => waiting,
+            other => return self.reload = other,
         };
-        let replies = std::mem::take(replies);
-        self.reload = State::None;
         self.timers.set(Key::Reload, None);
         if self.is_to_leave() {
-            return self.refuse_image(replies, "the service was told to end meanwhile");
+            return self.refuse_image(waiting, "the service was told to end meanwhile");
+        }
+        if version(self.closed_until_resume().as_ref()) > waiting.version {
+            return self.refuse_image(waiting, "it was tried before a drain began; ask again");
         }
         let generation = self.set.generation + 1;
-        for reply in replies {
+        for reply in waiting.replies {
             answer(reply, Ok(generation));
         }
         self.fall_silent(clock::now());
@@ -216,20 +229,24 @@ impl Supervisor {
 
     /// Time is up for what a reload waits for.
     pub(super) fn reload_is_late(&mut self) {
-        match self.reload {
-            // One hook after the other, for ever: what is left of the last one is waited for.
-            State::Hooks(_) => self.go_on_reloading(),
-            _ => self.give_up_reload("not everything fell silent in time"),
+        match std::mem::take(&mut self.reload) {
+            State::Hooks(waiting) => {
+                self.refuse_image(waiting, "stop hooks did not end in time; ask again");
+            }
+            other => {
+                self.reload = other;
+                self.give_up_reload("not everything fell silent in time");
+            }
         }
     }
 
-    fn refuse_image(&self, replies: Vec<Reply<u64>>, why: &str) {
+    fn refuse_image(&self, waiting: Waiting, why: &str) {
         service_event!(
             ERROR,
             id::RELOAD_REFUSED,
             "the new image was refused, this one goes on: {why}"
         );
-        for reply in replies {
+        for reply in waiting.replies {
             let why = format!("the new image was refused, the old one serves on: {why}");
             answer(reply, Err(Refused::Io(why)));
         }
@@ -430,7 +447,7 @@ fn node_state(child: &Child) -> NodeState {
             .as_ref()
             .map_or(String::new(), |channel| to_hex(&channel.unsent())),
         skipped: child.skipped,
-        said: child.said,
+        said: Some(child.said),
         says: child.says.to_string(),
     }
 }

@@ -43,8 +43,10 @@ impl Supervisor {
             let (stop_by, attendances) = (state.stop_by, state.attendances.clone());
             let row = self.registry.get(state.worker);
             let owner = row.map(|row| row.owner.uid);
+            let settled = row.is_some_and(|row| row.settled);
             let life = state.life.clone().or(row.map(|row| self.life(row, now)));
-            let (child, tracked) = child(state, life.unwrap_or_default(), owner, max_frame)?;
+            let (child, tracked) =
+                child(state, life.unwrap_or_default(), (owner, settled), max_frame)?;
             self.children.watch_leader(node, &child.process)?;
             self.children.insert(child);
             self.children.watch_notify(node)?;
@@ -88,7 +90,7 @@ impl Supervisor {
 fn child(
     state: NodeState,
     life: Life,
-    owner: Option<u32>,
+    (owner, settled): (Option<u32>, bool),
     max_frame: u64,
 ) -> io::Result<(Child, Vec<Tracked>)> {
     let process = ProcessRef::handed_over(state.process, take(state.pidfd)?);
@@ -145,7 +147,7 @@ fn child(
         waiters: Vec::new(),
         channel,
         skipped: state.skipped,
-        said: state.said,
+        said: state.said.unwrap_or(settled),
         says: state.says.into(),
     };
     Ok((child, tracked))

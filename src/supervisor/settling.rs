@@ -166,7 +166,7 @@ fn answer(
         Terminal::Failed(error) => {
             return Err(Fault {
                 name: "Failed".to_owned(),
-                message: error.clone(),
+                message: words(error),
             });
         }
         Terminal::Result => Said {

@@ -94,6 +94,11 @@ impl Socket {
         self.fd
     }
 
+    /// Would a frame of so many bytes be taken?
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.queue.has_room(bytes)
+    }
+
     /// Sends a frame, or as much of it as goes at once.
     pub fn send(&mut self, frame: Vec<u8>) -> Result<(), Unsent> {
         self.queue.push(frame)?;

@@ -11,7 +11,7 @@ use super::containment::{Root, attribute};
 use super::step::Event;
 use super::timers::Key;
 use super::{Inner, Supervisor};
-use crate::sys::process::{ProcessRef, Stat, environ_value, own_children, scan};
+use crate::sys::process::{ProcessRef, Stat, environ_value, own_children, scan, standing};
 use crate::sys::{clock, process, wait};
 use crate::worker::{NodeId, Now, Pid, ProcessId, WorkerId};
 
@@ -147,7 +147,16 @@ impl Supervisor {
     /// The worker of one process that was orphaned to us.
     pub(super) fn worker_of_orphan(&self, stat: &Stat) -> Option<WorkerId> {
         let own = i32::try_from(std::process::id()).unwrap_or(0);
-        let marked = |stat: &Stat| self.children.node_of(mark(stat.pid)?);
+        if self.is_helper(stat.pid) {
+            return None;
+        }
+        // A mark is what anybody may write: it counts for the owner's own processes.
+        let marked = |stat: &Stat| {
+            let id = mark(stat.pid)?;
+            let owner = self.registry.get(id)?.owner.uid;
+            let uids = standing(stat.pid).ok()?.uids;
+            (uids[0] == owner).then(|| self.children.node_of(id))?
+        };
         let one = std::slice::from_ref(stat);
         let found = attribute(one, own, &self.roots(), &self.tracked(), marked);
         let node = found.members.into_keys().next()?;

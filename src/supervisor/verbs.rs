@@ -7,7 +7,7 @@ use super::refused::Refused;
 use super::saving::{Waiter, durable};
 use super::step::Event;
 use crate::sys::process::Delivery;
-use crate::worker::{NodeId, Outcome, Status, WorkerId};
+use crate::worker::{Cancellation, NodeId, Outcome, RestartPolicy, Status, WorkerId};
 
 /// Rows of one page at most.
 pub(super) const PAGE: u32 = 1000;
@@ -93,15 +93,15 @@ impl Supervisor {
             return answer(reply, Ok(found));
         }
         if self.cancel_restarting(id, by.uid, reason) {
-            return self.answer_ended(id, found, reply);
+            found.outcome = Some(Outcome::Cancelled);
+            return self.answer_saved(id, found, reply);
         }
         let Some(node) = self.children.node_of(id) else {
             return answer(reply, self.already_ended(id, found));
         };
         if self.hooks.contains_key(&node) {
-            // All of it has ended; its stop hook is what is waited for.
             found.state = CancelState::Running;
-            return answer(reply, Ok(found));
+            return self.cancel_in_hook(id, (by.uid, reason), found, reply);
         }
         if let Some(child) = self.children.get_mut(node) {
             if child.machine.is_stopping() {
@@ -110,6 +110,29 @@ impl Supervisor {
             child.cancels.push((reply, found));
         }
         self.begin_ladder(node, by.uid, reason, how.now);
+    }
+
+    /// All of it has ended but its stop hook; only a next generation is there to be prevented.
+    fn cancel_in_hook(
+        &mut self,
+        id: WorkerId,
+        (by, reason): (u32, &str),
+        found: CancelReply,
+        reply: Reply<CancelReply>,
+    ) {
+        if self
+            .registry
+            .get(id)
+            .is_none_or(|row| row.restart == RestartPolicy::No)
+        {
+            return answer(reply, Ok(found));
+        }
+        self.again.stop(id);
+        let cancellation = Cancellation::new(by, reason, crate::sys::clock::now().wall);
+        let _ = self.registry.update(id, |row| {
+            row.cancelled.get_or_insert(cancellation);
+        });
+        self.answer_saved(id, found, reply);
     }
 
     fn already_ended(&self, id: WorkerId, found: CancelReply) -> Result<CancelReply, Refused> {
@@ -267,7 +290,7 @@ impl Supervisor {
                 "the frame is longer than {max} bytes (limits.max_frame)"
             )));
         }
-        let sent = self.tell_bytes(node, bytes);
+        let sent = self.offer_bytes(node, bytes);
         match (sent, self.children.get(node)) {
             (true, _) => Ok(()),
             (false, child) => Err(Refused::WrongState {
@@ -278,7 +301,7 @@ impl Supervisor {
                     .map_or(Status::Exited, |row| row.status),
                 why: match child.and_then(|child| child.lost.as_deref()) {
                     Some(why) => format!("its control channel was lost: {why}"),
-                    None if self.children.get(node).is_some_and(|child| child.frozen) => {
+                    None if self.is_frozen_with_channel(node) => {
                         "it is frozen, and no more can wait for it; thaw it first".to_owned()
                     }
                     None => "it has no control channel; start it with control=frames".to_owned(),

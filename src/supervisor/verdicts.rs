@@ -191,7 +191,7 @@ impl Supervisor {
         for id in below {
             // Files that were edited by hand may name parents in a circle.
             let to = to.filter(|to| *to != id);
-            if self.registry.update(id, |row| row.parent = to).is_ok() {
+            if self.registry.hand_on(id, to) {
                 self.save_lazily(id, now);
                 let _ = self.changes.send(Change::Changed(id));
             }

@@ -34,19 +34,6 @@ use support::{World, means, proc, wait_until};
 /// Less than the client's own patience with a daemon that does not come up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// strace is needed, and root: a daemon with other people's ids lets nobody else trace it.
-fn traceable(test: &str) -> bool {
-    if !means::is_root() {
-        means::not_mine(test, "only root may trace the daemon");
-        return false;
-    }
-    let there = means::has_program("strace");
-    if !there {
-        means::not_run(test, "strace is not installed");
-    }
-    there
-}
-
 /// Nothing of the daemon and its workers is left, then the next daemon is asked.
 fn after_the_crash(world: &World, told: &Told, point: &Point) {
     wait_until("all of it has ended", || world.processes().is_empty());
@@ -82,7 +69,7 @@ fn verdict(what: &str, all: usize, reached: usize) {
 #[test]
 fn what_was_told_is_true_after_a_kill_before_any_system_call_of_a_write() {
     let test = "what_was_told_is_true_after_a_kill_before_any_system_call_of_a_write";
-    if !traceable(test) {
+    if !means::traceable(test) {
         return;
     }
     let world = World::new();
@@ -111,7 +98,7 @@ fn what_was_told_is_true_after_a_kill_before_any_system_call_of_a_write() {
 #[test]
 fn a_start_that_is_killed_anywhere_is_made_good_by_the_next() {
     let test = "a_start_that_is_killed_anywhere_is_made_good_by_the_next";
-    if !traceable(test) {
+    if !means::traceable(test) {
         return;
     }
     // What a daemon left that was killed with its workers.

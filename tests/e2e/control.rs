@@ -142,6 +142,34 @@ fn what_is_not_known_is_skipped_and_counted() {
     world.end();
 }
 
+/// It cannot read, which is no fault of its own.
+#[test]
+fn a_frozen_worker_loses_no_channel_by_what_is_sent_to_it() {
+    let test = "a_frozen_worker_loses_no_channel_by_what_is_sent_to_it";
+    if !python(test) {
+        return;
+    }
+    let Some(world) = World::in_leaves(test, "[limits]\nmax_frame = \"64KiB\"\n") else {
+        return;
+    };
+    let id = speak(&world, &[], "[read() for _ in iter(int, 1)]");
+    world.ctl(&["freeze", &id]).ok();
+    let word = format!("\"{}\"", "x".repeat(60_000));
+    let refused = (0..100)
+        .map(|_| world.ctl(&["send", &id, "--inject", &word]))
+        .find(|said| said.code != 0)
+        .expect("it is full at some time");
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("thaw it first"), "{refused:?}");
+    world.ctl(&["thaw", &id]).ok();
+    wait_until("it reads again", || {
+        world.ctl(&["send", &id, "--inject", "1"]).code == 0
+    });
+    assert_eq!(text(&world.show(&id)["channel"]), "open");
+    world.ctl(&["cancel", "--now", &id]).ok();
+    world.end();
+}
+
 /// A worker that spoils its channel is ended, and its row says what was wrong.
 fn spoils(script: &str, reason: &str) {
     let world = World::new();

@@ -372,3 +372,37 @@ fn a_stop_hook_holds_up_the_reload_and_nobody_else() {
     world.ctl(&["cancel", "--now", &id]).ok();
     world.end();
 }
+
+#[test]
+fn a_cancel_in_the_stop_hook_prevents_the_next_generation() {
+    if !python("a_cancel_in_the_stop_hook_prevents_the_next_generation") {
+        return;
+    }
+    let config = "[restart]\nbackoff_min = \"10ms\"\nbackoff_max = \"10ms\"\n";
+    let world = World::with(Containment::Auto, config);
+    let (began, go) = (world.path().join("began"), world.path().join("go"));
+    let hook = format!(
+        "touch {}; until [ -e {} ]; do sleep 0.02; done",
+        began.display(),
+        go.display()
+    );
+    let id = speak(
+        &world,
+        &[],
+        &format!(
+            "spawned(); ask(1, 'spawn', argv=['true'], name='hooked', restart='always', \
+             **{{'stop-hook': ['sh', '-c', {hook:?}]}}); wait()"
+        ),
+    );
+    wait_until("the hook runs", || began.exists());
+    world
+        .ctl(&["cancel", "--no-block", "--reason", "enough", "hooked"])
+        .ok();
+    fs::write(&go, "").unwrap();
+    let row = world.ended("hooked");
+    assert_eq!(row["restarts"], 0, "{row}");
+    assert_eq!(text(&row["cancelled"]["reason"]), "enough", "{row}");
+    assert_eq!(code(&row), Some(0), "{row}");
+    world.ctl(&["cancel", "--now", &id]).ok();
+    world.end();
+}

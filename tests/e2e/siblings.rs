@@ -223,6 +223,20 @@ fn a_row_that_leaves_the_roll_leaves_nobody_without_an_ancestor() {
     world.end();
 }
 
+/// Whichever of them comes first in a sweep.
+#[test]
+fn a_sweep_takes_a_whole_line_of_ancestors_at_once() {
+    let world = World::new();
+    let ctl = program("musterctl").to_str().unwrap().to_owned();
+    let script = format!("[ $0 = 6 ] || {ctl} run -q --wait -- sh -c \"$1\" $(($0 + 1)) \"$1\"");
+    world.run_to_end(&[], &["sh", "-c", &script, "0", &script]);
+    let rows = world.rows();
+    assert_eq!(rows.len(), 7, "{rows:?}");
+    world.ctl(&["reap", "--grace", "0"]).ok();
+    assert_eq!(world.rows(), Vec::<Value>::new());
+    world.end();
+}
+
 /// Twice forked and in a session of its own, it is still of the worker it comes from.
 #[test]
 fn who_was_orphaned_without_a_leaf_is_still_of_its_worker() {

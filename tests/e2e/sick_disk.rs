@@ -136,22 +136,9 @@ impl Fault {
     }
 }
 
-/// strace needs root here: a daemon that may take other people's ids lets nobody trace it.
-fn traceable(test: &str) -> bool {
-    if !means::is_root() {
-        means::not_mine(test, "only root may trace the daemon");
-        return false;
-    }
-    let there = means::has_program("strace");
-    if !there {
-        means::not_run(test, "strace is not installed");
-    }
-    there
-}
-
 #[test]
 fn a_slow_disk_does_not_hold_up_a_cancel() {
-    if !traceable("a_slow_disk_does_not_hold_up_a_cancel") {
+    if !means::traceable("a_slow_disk_does_not_hold_up_a_cancel") {
         return;
     }
     let world = World::new();
@@ -197,7 +184,7 @@ fn a_slow_disk_does_not_hold_up_a_cancel() {
 
 #[test]
 fn a_failing_disk_is_told_and_written_to_again_when_it_is_well() {
-    if !traceable("a_failing_disk_is_told_and_written_to_again_when_it_is_well") {
+    if !means::traceable("a_failing_disk_is_told_and_written_to_again_when_it_is_well") {
         return;
     }
     let world = World::new();

@@ -13,7 +13,6 @@ use crate::client::exit::{Asking, Code, Failure};
 use crate::client::link::{Daemon, Tally, failure};
 use crate::client::output::Output;
 use crate::client::output::text::escape;
-use crate::client::output::time::now;
 use crate::dbus::client::Cancelled;
 use crate::supervisor::handle::CancelOptions;
 
@@ -25,7 +24,6 @@ pub async fn run(
 ) -> Result<Code, Failure> {
     let mut tally = Tally::default();
     let mut begun = Vec::new();
-    let asked = now();
     // Every ladder begins before the first is waited for, so that they run in parallel.
     for worker in &args.workers {
         match begin(daemon, worker, args).await {
@@ -41,6 +39,11 @@ pub async fn run(
         .iter()
         .flat_map(|(id, answer)| std::iter::once(id).chain(&answer.descendants))
         .cloned()
+        .collect();
+    let ended_before: BTreeSet<String> = begun
+        .iter()
+        .filter(|(_, answer)| answer.state == "ended")
+        .map(|(id, _)| id.clone())
         .collect();
     let mut waits = JoinSet::new();
     for id in ids {
@@ -58,10 +61,9 @@ pub async fn run(
     done.sort_by(|a, b| a.worker.id.cmp(&b.worker.id));
     let (before, done): (Vec<Ended>, Vec<Ended>) = match out.json.is_some() {
         true => (Vec::new(), done),
-        false => done.into_iter().partition(|ended| {
-            let exited = ended.worker.exited;
-            exited.is_some_and(|exited| exited < asked)
-        }),
+        false => done
+            .into_iter()
+            .partition(|ended| ended_before.contains(&ended.worker.id)),
     };
     let quiet = out.quiet;
     for ended in before.iter().filter(|_| !quiet) {
@@ -120,6 +122,9 @@ fn said(begun: &[(String, Cancelled)], out: &mut Output) {
     }
     for (id, answer) in begun {
         let found = match answer.state.as_str() {
+            "begun" if !answer.outcome.is_empty() => {
+                "waited to be started again; it is ended".to_owned()
+            }
             "begun" => "is being ended".to_owned(),
             "running" => "was being ended already".to_owned(),
             _ => format!("had ended already: {}", escape(&answer.outcome)),

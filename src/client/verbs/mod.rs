@@ -79,7 +79,7 @@ pub async fn run(global: &Global, verb: Option<Verb>, out: &mut Output) -> Resul
         Verb::Forget(args) => {
             let force = args.force;
             let forget = async |c: Client, w: &str| c.forget(w, force).await;
-            Ok(each(&daemon, &args.workers, forget).await)
+            Ok(each(&daemon, &args.workers, Of::Any, forget).await)
         }
         Verb::Restore(args) => Ok(restore(&daemon, &args, out).await),
         Verb::Adopt(args) => match adoption {
@@ -108,36 +108,28 @@ pub fn version(out: &mut Output) -> Code {
     Code::DONE
 }
 
+/// To whom something can be done.
+#[derive(Debug, Clone, Copy)]
+enum Of {
+    Any,
+    /// That one does not run has a code of its own.
+    Running,
+}
+
 /// Does the same to each worker; the worst code of all.
 async fn each(
     daemon: &Daemon,
     workers: &[String],
+    of: Of,
     act: impl AsyncFn(Client, &str) -> Result<(), CallError>,
 ) -> Code {
     let mut tally = Tally::default();
     for worker in workers {
         let result = daemon.call(async |client| act(client, worker).await).await;
-        tally.add(
-            result
-                .map(|()| Code::DONE)
-                .map_err(|e| failure(e, Asking::Action)),
-        );
-    }
-    tally.code()
-}
-
-/// The same for what only a running worker can have done to it.
-async fn each_running(
-    daemon: &Daemon,
-    workers: &[String],
-    act: impl AsyncFn(Client, &str) -> Result<(), CallError>,
-) -> Code {
-    let mut tally = Tally::default();
-    for worker in workers {
-        let result = daemon.call(async |client| act(client, worker).await).await;
-        tally.add(match result {
-            Ok(()) => Ok(Code::DONE),
-            Err(error) => Err(not_acted(daemon, worker, error).await),
+        tally.add(match (result, of) {
+            (Ok(()), _) => Ok(Code::DONE),
+            (Err(error), Of::Any) => Err(failure(error, Asking::Action)),
+            (Err(error), Of::Running) => Err(not_acted(daemon, worker, error).await),
         });
     }
     tally.code()
@@ -158,23 +150,32 @@ async fn not_acted(daemon: &Daemon, worker: &str, error: CallError) -> Failure {
 
 async fn kill(daemon: &Daemon, args: &KillArgs) -> Code {
     let (whom, signal) = (args.kill_whom.into(), args.signal);
-    each_running(daemon, &args.workers, async |c: Client, w: &str| {
-        c.kill(w, whom, signal).await
-    })
+    each(
+        daemon,
+        &args.workers,
+        Of::Running,
+        async |c: Client, w: &str| c.kill(w, whom, signal).await,
+    )
     .await
 }
 
 async fn freeze(daemon: &Daemon, args: &WorkersArgs, frozen: bool) -> Code {
-    each_running(daemon, &args.workers, async |c: Client, w: &str| {
-        c.freeze(w, frozen).await
-    })
+    each(
+        daemon,
+        &args.workers,
+        Of::Running,
+        async |c: Client, w: &str| c.freeze(w, frozen).await,
+    )
     .await
 }
 
 async fn hold(daemon: &Daemon, args: &WorkersArgs, held: bool) -> Code {
-    each(daemon, &args.workers, async |c: Client, w: &str| {
-        c.hold(w, held).await
-    })
+    each(
+        daemon,
+        &args.workers,
+        Of::Any,
+        async |c: Client, w: &str| c.hold(w, held).await,
+    )
     .await
 }
 

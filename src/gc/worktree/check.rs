@@ -1,5 +1,5 @@
 //! The check itself: everything that makes a tree clean, in the order of what it costs. Every
-//! way out that is not the last line of the function of a tree says dirty or unknown. Runs in the helper.
+//! way out that is not the last line of `Check::tree` says dirty or unknown. Runs in the helper.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

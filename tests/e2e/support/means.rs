@@ -40,3 +40,16 @@ pub fn writable_cgroup2() -> Option<std::path::PathBuf> {
     nix::unistd::access(path, nix::unistd::AccessFlags::W_OK).ok()?;
     Some(path.to_owned())
 }
+
+/// strace needs root here: a daemon that may take other people's ids lets nobody trace it.
+pub fn traceable(test: &str) -> bool {
+    if !is_root() {
+        not_mine(test, "only root may trace the daemon");
+        return false;
+    }
+    let there = has_program("strace");
+    if !there {
+        not_run(test, "strace is not installed");
+    }
+    there
+}
