@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use tokio::sync::oneshot;
 
-use super::disk::Disk;
+use super::disk::{Before, Disk};
+use super::spares::Spares;
 use super::store::{ClockMark, Store, file_name, temporary_name};
 use super::writer::Job;
 use crate::worker::WorkerId;
@@ -94,6 +95,7 @@ fn sync_all(files: &[BorrowedFd<'_>], disk: &dyn Disk) -> Vec<io::Result<()>> {
 pub(super) struct Batch {
     rows: BTreeMap<WorkerId, VecDeque<Step>>,
     clock: Option<(ClockMark, Vec<Waiter>)>,
+    spares: Spares,
 }
 
 fn answer(waiters: impl IntoIterator<Item = Waiter>, result: Result<(), &Fault>) {
@@ -197,7 +199,7 @@ impl Batch {
 
     /// All files, then all syncs, all renames, and one sync of the directory.
     fn write_some(
-        &self,
+        &mut self,
         ids: &[WorkerId],
         store: &Store,
         disk: &dyn Disk,
@@ -215,34 +217,53 @@ impl Batch {
             };
             let name = file_name(*id);
             let temporary = temporary_name(&name);
-            match disk.create(rows, &temporary, text.as_bytes()) {
-                Ok(file) => files.push((*id, name, temporary, file)),
+            match self.spares.file(disk, rows, temporary, text.as_bytes()) {
+                Ok((temporary, file)) => files.push((*id, name, temporary, file)),
                 Err(error) => {
-                    disk.unlink(rows, &temporary);
                     results.insert(*id, Err(fault(*id, &error)));
                 }
             }
         }
-        let mut renamed = Vec::new();
+        let (mut renamed, mut before) = (Vec::new(), Vec::new());
         let fds: Vec<_> = files.iter().map(|(_, _, _, file)| file.as_fd()).collect();
         let synced = sync_all(&fds, disk);
-        for ((id, name, temporary, _), synced) in files.iter().zip(synced) {
-            match synced.and_then(|()| disk.rename(rows, temporary, name)) {
-                Ok(()) => renamed.push(*id),
+        for ((id, name, temporary, _), synced) in files.into_iter().zip(synced) {
+            match synced.and_then(|()| disk.replace(rows, &temporary, &name)) {
+                Ok(Before::Kept) => before.push(temporary),
+                Ok(Before::Gone) => {}
                 Err(error) => {
-                    disk.unlink(rows, temporary);
-                    results.insert(*id, Err(fault(*id, &error)));
+                    disk.unlink(rows, &temporary);
+                    results.insert(id, Err(fault(id, &error)));
+                    continue;
                 }
             }
+            renamed.push(id);
         }
         if !renamed.is_empty() {
             let synced = disk.sync(rows);
+            for name in before {
+                match &synced {
+                    Ok(()) => self.spares.keep(disk, rows, name),
+                    // A crash may make it the row again.
+                    Err(_) => disk.unlink(rows, &name),
+                }
+            }
             for id in renamed {
                 let result = synced.as_ref().map(|_| ()).map_err(|e| fault(id, e));
                 results.insert(id, result);
             }
         }
         results
+    }
+
+    /// Are there files of older versions in `rows/`?
+    pub(super) fn keeps_spares(&self) -> bool {
+        !self.spares.is_empty()
+    }
+
+    /// Removes them.
+    pub(super) fn drop_spares(&mut self, store: &Store, disk: &dyn Disk) {
+        self.spares.clear(disk, store.rows.as_fd());
     }
 
     /// Answers the waiters. Writes that failed stay at the front, without waiters.

@@ -10,6 +10,8 @@ use rustix::fs::{
     openat, renameat, renameat_with, statat, unlinkat, utimensat,
 };
 
+use crate::sys::lease::is_sole_opener;
+
 /// No row is larger: argv and environment are limited to 1 MiB, escaping takes at most four
 /// times that.
 pub(super) const FILE_MAX: u64 = 8 * 1024 * 1024;
@@ -20,6 +22,11 @@ pub(super) trait Disk: Send + Sync {
     fn create(&self, dir: BorrowedFd<'_>, name: &str, text: &[u8]) -> io::Result<OwnedFd>;
     /// The file's data is on disk.
     fn sync(&self, file: BorrowedFd<'_>) -> io::Result<()>;
+    /// Writes this text over a file of ours that no row is in. Refused (`EBUSY`) where somebody
+    /// would see it change: one that is open elsewhere, or has a second name.
+    fn reuse(&self, dir: BorrowedFd<'_>, name: &str, text: &[u8]) -> io::Result<OwnedFd>;
+    /// Gives `from` the name `to`, in one step.
+    fn replace(&self, dir: BorrowedFd<'_>, from: &str, to: &str) -> io::Result<Before>;
     /// Replaces `to`.
     fn rename(&self, dir: BorrowedFd<'_>, from: &str, to: &str) -> io::Result<()>;
     /// To the directory of reaped rows, with the time of the move as the file's mtime; an older
@@ -31,29 +38,72 @@ pub(super) trait Disk: Send + Sync {
     fn unlink(&self, dir: BorrowedFd<'_>, name: &str);
 }
 
+/// What became of the file that had the name before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Before {
+    /// It has the other name now.
+    Kept,
+    /// There was none, or it is gone.
+    Gone,
+}
+
 /// The disk itself.
 pub(super) struct RealDisk;
+
+/// Only its owner may read or write it.
+const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+fn put(mut file: File, text: &[u8]) -> io::Result<OwnedFd> {
+    file.write_all(text)?;
+    // Starts writeback. All files of a batch then get their blocks in one transaction of the
+    // file system's journal, and the first sync commits it for all; without this each sync
+    // of a freshly written file is a commit of its own.
+    let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+    Ok(file.into())
+}
 
 impl Disk for RealDisk {
     fn create(&self, dir: BorrowedFd<'_>, name: &str, text: &[u8]) -> io::Result<OwnedFd> {
         // EXCL: never through a link, never into a file that somebody else has open.
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::RUSR | Mode::WUSR;
-        let fd = match openat(dir, name, flags, mode) {
+        let fd = match openat(dir, name, flags, MODE) {
             Err(rustix::io::Errno::EXIST) => {
                 unlinkat(dir, name, AtFlags::empty())?;
-                openat(dir, name, flags, mode)?
+                openat(dir, name, flags, MODE)?
             }
             opened => opened?,
         };
-        let mut file = File::from(fd);
-        file.write_all(text)?;
-        // Starts writeback. All files of a batch then get their blocks in one transaction of the
-        // file system's journal, and the first sync commits it for all; without this each sync
-        // of a freshly written file is a commit of its own.
-        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
-        Ok(file.into())
+        put(File::from(fd), text)
+    }
+
+    fn reuse(&self, dir: BorrowedFd<'_>, name: &str, text: &[u8]) -> io::Result<OwnedFd> {
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(openat(dir, name, flags, Mode::empty())?);
+        let stat = fstat(&file)?;
+        let ours = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+            && Mode::from_raw_mode(stat.st_mode) == MODE
+            && stat.st_nlink == 1;
+        if !ours || !is_sole_opener(&file)? {
+            return Err(rustix::io::Errno::BUSY.into());
+        }
+        let fd = put(file, text)?;
+        if u64::try_from(stat.st_size).is_ok_and(|size| size > text.len() as u64) {
+            rustix::fs::ftruncate(&fd, text.len() as u64)?;
+        }
+        Ok(fd)
+    }
+
+    fn replace(&self, dir: BorrowedFd<'_>, from: &str, to: &str) -> io::Result<Before> {
+        use rustix::io::Errno;
+        match renameat_with(dir, from, dir, to, RenameFlags::EXCHANGE) {
+            Ok(()) => Ok(Before::Kept),
+            // A new row, or a file system that cannot exchange.
+            Err(Errno::NOENT | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                self.rename(dir, from, to).map(|()| Before::Gone)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn sync(&self, file: BorrowedFd<'_>) -> io::Result<()> {

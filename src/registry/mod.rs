@@ -4,6 +4,8 @@
 //! owner passes what changed to the [`Writer`](writer::Writer). Specification section 2.
 
 mod batch;
+#[cfg(test)]
+mod bench_disk;
 mod disk;
 mod field;
 mod index;
@@ -13,6 +15,9 @@ mod record_tests;
 #[cfg(test)]
 mod registry_tests;
 mod resolve;
+mod spares;
+#[cfg(test)]
+mod spares_tests;
 pub mod store;
 #[cfg(test)]
 mod store_tests;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! rows/ID.toml        the roll          reaped/ID.toml   can be restored; mtime: when reaped
-//! rows/.ID.toml.new   being written     quarantine/      files that are no rows, for a person
+//! rows/.ID.toml.new   see spares.rs     quarantine/      files that are no rows, for a person
 //! clock.toml          wall clock against boot-time clock, to notice a jump over a restart
 //! ```
 
@@ -153,16 +153,18 @@ impl Store {
             let Some(id) = stem.and_then(|stem| stem.parse::<WorkerId>().ok()) else {
                 continue;
             };
-            let text = match std::fs::read(&path) {
+            let row = || match std::fs::read(&path) {
                 // Collected meanwhile.
-                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-                text => text.map_err(io(&path))?,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(io(&path)(error)),
+                Ok(text) => decode(id, &text).map(Some).map_err(|source| {
+                    let path = path.clone();
+                    StoreError::Record { path, source }
+                }),
             };
-            decode(id, &text).map_err(|source| StoreError::Record {
-                path: path.clone(),
-                source,
-            })?;
-            known += 1;
+            // Twice: the daemon that serves may have replaced the file while it was opened, and
+            // be writing another row into the old one.
+            known += usize::from(row().or_else(|_| row())?.is_some());
         }
         Ok(known)
     }

@@ -11,6 +11,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::batch::{Batch, Fault, Waiter};
 use super::disk::{Disk, RealDisk};
+use super::spares::KEPT_FOR;
 use super::store::{ClockMark, Store};
 use crate::worker::WorkerId;
 
@@ -163,11 +164,16 @@ fn run(
         let mut flushes = Vec::new();
         let mut stop = false;
         let first = match due {
+            None if batch.keeps_spares() => jobs.recv_timeout(KEPT_FOR),
             None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(due) => jobs.recv_timeout(due.saturating_duration_since(Instant::now())),
         };
         let mut next = match first {
             Ok(message) => Some(message),
+            Err(RecvTimeoutError::Timeout) if due.is_none() => {
+                batch.drop_spares(store, disk);
+                continue;
+            }
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => Some(Message::Stop),
         };
@@ -200,6 +206,7 @@ fn run(
             let _ = waiter.send(result.as_ref().map(|_| ()).map_err(|f| f.error()));
         }
         if stop {
+            batch.drop_spares(store, disk);
             return result.map_err(|fault| fault.error());
         }
     }

@@ -12,6 +12,8 @@ pub mod dirs;
 pub mod fdslots;
 pub mod guardian;
 pub mod journal;
+#[allow(unsafe_code)]
+pub mod lease;
 pub mod lock;
 pub mod notify;
 #[allow(unsafe_code)]

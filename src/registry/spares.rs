@@ -1,0 +1,84 @@
+//! Files that held older versions of rows, kept for a moment to be written over.
+//!
+//! A row is replaced by an exchange of names (renameat2(2), `RENAME_EXCHANGE`): its old version
+//! then stands under the temporary name, and the next row is written into it. No inode and no
+//! block is made or freed for it, which is most of what a durable write costs on ext4.
+//!
+//! What makes it safe: a file comes here only when the exchange is on disk, so that no crash can
+//! bring it back as a row; [`Disk::reuse`](super::disk::Disk::reuse) refuses one that has a
+//! second name or that anybody has open; the files go when nothing was written for
+//! [`KEPT_FOR`], and with the temporaries of a crash when the directory is opened.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use super::disk::Disk;
+
+/// So long after the last write they are removed: they hold text of rows that may be gone.
+pub(super) const KEPT_FOR: Duration = Duration::from_secs(5);
+
+/// No more are kept; a burst of new rows uses them up, anything else gives back what it takes.
+const MOST: usize = 128;
+
+/// Temporary names in `rows/` that files stand under which may be written over.
+#[derive(Debug, Default)]
+pub(super) struct Spares {
+    names: Vec<String>,
+}
+
+impl Spares {
+    /// A file with this text and the name that it stands under: a spare one, else a new one
+    /// named `temporary`. Nothing is left behind where it fails.
+    pub(super) fn file(
+        &mut self,
+        disk: &dyn Disk,
+        rows: BorrowedFd<'_>,
+        temporary: String,
+        text: &[u8],
+    ) -> io::Result<(String, OwnedFd)> {
+        if let Some(name) = self.take(&temporary) {
+            match disk.reuse(rows, &name, text) {
+                Ok(file) => return Ok((name, file)),
+                // Somebody else has it open, it is a second name of a backup, the disk is full.
+                Err(_) => disk.unlink(rows, &name),
+            }
+        }
+        match disk.create(rows, &temporary, text) {
+            Ok(file) => Ok((temporary, file)),
+            Err(error) => {
+                disk.unlink(rows, &temporary);
+                Err(error)
+            }
+        }
+    }
+
+    /// The one of this name first: a new file could not be made under it.
+    fn take(&mut self, temporary: &str) -> Option<String> {
+        let place = self.names.iter().position(|name| name == temporary);
+        match place {
+            Some(place) => Some(self.names.swap_remove(place)),
+            None => self.names.pop(),
+        }
+    }
+
+    /// Keeps a file whose exchange is on disk.
+    pub(super) fn keep(&mut self, disk: &dyn Disk, rows: BorrowedFd<'_>, name: String) {
+        if self.names.len() < MOST {
+            self.names.push(name);
+        } else {
+            disk.unlink(rows, &name);
+        }
+    }
+
+    /// Removes them all.
+    pub(super) fn clear(&mut self, disk: &dyn Disk, rows: BorrowedFd<'_>) {
+        for name in self.names.drain(..) {
+            disk.unlink(rows, &name);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+}
