@@ -312,6 +312,10 @@ impl Supervisor {
         let owed = socket.owed;
         child.machine.channel_ended();
         let runs = child.machine.leader_runs();
+        // Its leader has ended before: nothing follows from it, but the row is to say it.
+        if (owed.is_some() || !runs) && why != CLOSED {
+            child.lost.get_or_insert_with(|| clip(why, WHY_MAX).into());
+        }
         self.children.close_channel(node);
         match owed {
             Some((_, exit)) => self.on_event(node, Event::LeaderExited(exit)),
