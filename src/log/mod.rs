@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tracing::field::{Field, Visit};
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber, dispatcher};
 use tracing_journald::{Priority, PriorityMappings};
-use tracing_subscriber::filter::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::reload;
 
@@ -221,9 +221,19 @@ impl Drop for Log {
     }
 }
 
-/// zbus tells of every message at debug; nobody acts on that.
-fn filter(level: LogLevel) -> EnvFilter {
-    EnvFilter::new(format!("{level},zbus=warn"))
+/// zbus tells of every message at debug; nobody acts on that. Not `EnvFilter`, which brings an
+/// engine of regular expressions with it, more than the rest of the log.
+fn filter(level: LogLevel) -> Targets {
+    let level = match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    Targets::new()
+        .with_default(level)
+        .with_target("zbus", level.min(LevelFilter::WARN))
 }
 
 enum Sink {
