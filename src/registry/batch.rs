@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::disk::{Before, Disk};
 use super::spares::Spares;
-use super::store::{ClockMark, Store, file_name, temporary_name};
+use super::store::{ClockMark, Store, file_name};
 use super::writer::Job;
 use crate::worker::WorkerId;
 
@@ -216,8 +216,7 @@ impl Batch {
                 continue;
             };
             let name = file_name(*id);
-            let temporary = temporary_name(&name);
-            match self.spares.file(disk, rows, temporary, text.as_bytes()) {
+            match self.spares.file(disk, rows, text.as_bytes()) {
                 Ok((temporary, file)) => files.push((*id, name, temporary, file)),
                 Err(error) => {
                     results.insert(*id, Err(fault(*id, &error)));

@@ -1,18 +1,16 @@
 //! The store thread on a disk that fails, stalls and counts, for tests.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use super::disk::{Before, Disk, RealDisk};
-use super::store::{ClockMark, Store};
-use super::writer::{Health, Job, Retry, Writer};
+use super::store::Store;
+use super::writer::{Job, Retry, Writer};
 use crate::worker::WorkerId;
 
 /// A disk that fails, stalls and counts as the test wants.

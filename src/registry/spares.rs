@@ -14,6 +14,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use super::disk::Disk;
+use super::store::{file_name, temporary_name};
+use crate::worker::WorkerId;
 
 /// So long after the last write they are removed: they hold text of rows that may be gone.
 pub(super) const KEPT_FOR: Duration = Duration::from_secs(5);
@@ -25,40 +27,35 @@ const MOST: usize = 128;
 #[derive(Debug, Default)]
 pub(super) struct Spares {
     names: Vec<String>,
+    /// Counts up: a name of a row that is written under another's would be taken twice.
+    made: u64,
 }
 
 impl Spares {
-    /// A file with this text and the name that it stands under: a spare one, else a new one
-    /// named `temporary`. Nothing is left behind where it fails.
+    /// A file with this text and the name that it stands under: a spare one, else a new one.
+    /// Nothing is left behind where it fails.
     pub(super) fn file(
         &mut self,
         disk: &dyn Disk,
         rows: BorrowedFd<'_>,
-        temporary: String,
         text: &[u8],
     ) -> io::Result<(String, OwnedFd)> {
-        if let Some(name) = self.take(&temporary) {
+        if let Some(name) = self.names.pop() {
             match disk.reuse(rows, &name, text) {
                 Ok(file) => return Ok((name, file)),
                 // Somebody else has it open, it is a second name of a backup, the disk is full.
                 Err(_) => disk.unlink(rows, &name),
             }
         }
-        match disk.create(rows, &temporary, text) {
-            Ok(file) => Ok((temporary, file)),
+        // In the form of a row's, which every version removes when it opens the directory.
+        let name = temporary_name(&file_name(WorkerId::from_bits(self.made)));
+        self.made += 1;
+        match disk.create(rows, &name, text) {
+            Ok(file) => Ok((name, file)),
             Err(error) => {
-                disk.unlink(rows, &temporary);
+                disk.unlink(rows, &name);
                 Err(error)
             }
-        }
-    }
-
-    /// The one of this name first: a new file could not be made under it.
-    fn take(&mut self, temporary: &str) -> Option<String> {
-        let place = self.names.iter().position(|name| name == temporary);
-        match place {
-            Some(place) => Some(self.names.swap_remove(place)),
-            None => self.names.pop(),
         }
     }
 

@@ -65,6 +65,31 @@ fn what_one_row_leaves_is_written_over_by_any_other() {
 }
 
 #[test]
+fn many_rows_that_change_together_in_any_order_never_share_a_file() {
+    let bench = Bench::new(NEVER);
+    let mut texts = std::collections::BTreeMap::new();
+    for round in 0..40_u64 {
+        // Some are new, some change, and each takes what another has left.
+        let answers: Vec<_> = (0..17)
+            .map(|n| (round * 7 + n * n) % 50)
+            .map(|n| {
+                let text = format!("{n} in round {round}");
+                texts.insert(n, text.clone());
+                bench.write(n, &text)
+            })
+            .collect();
+        for answer in answers {
+            answer.blocking_recv().unwrap().unwrap();
+        }
+        for (n, text) in &texts {
+            assert_eq!(bench.text("rows", *n).as_ref(), Some(text));
+        }
+    }
+    assert!(reuses(&bench) > 300, "{}", reuses(&bench));
+    bench.writer.stop().unwrap();
+}
+
+#[test]
 fn who_reads_an_old_version_reads_it_to_the_end() {
     let bench = Bench::new(NEVER);
     now(&bench, 1, "first");

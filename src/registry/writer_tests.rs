@@ -1,19 +1,13 @@
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::disk::{Before, Disk, RealDisk};
+use super::bench_disk::{Bench, NEVER, SOON, errno_of, id, wait_until};
 use super::store::{ClockMark, Store};
-use super::writer::{Health, Job, Retry, Writer};
-use crate::worker::WorkerId;
-
-use super::bench_disk::*;
+use super::writer::{Health, Job, Writer};
 
 #[test]
 fn a_write_is_on_disk_when_it_is_answered_and_nobody_else_may_read_it() {
