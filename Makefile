@@ -44,15 +44,14 @@ crash-test: ## Kill the daemon before every system call of a write, compare the 
 	cargo build --locked --bins --examples
 	@cargo test --locked --test crash -- --nocapture --test-threads=1
 
+soak: ## Rounds of starts, ends and reloads; nothing may pile up: MINUTES=10
+	@packaging/needs.sh build run test
+	cargo build --locked --bins --examples
+	@MINUTES=$${MINUTES:-10} cargo test --locked --test soak -- --nocapture
+
 vm-test: ## Boot a stock Debian kernel in qemu with the package, for limits and the OOM killer
 	@packaging/needs.sh build deb vm-test
 	@tests/vm/run.sh
 
 install: ## Install the built programs, units, bus policy and documents under DESTDIR and PREFIX
 	@packaging/install.sh
-
-# Targets of work that is still to come say what they will be, and fail.
-later := soak
-soak: ## Later: hours of spawns, cancels and reloads; compare memory and descriptors
-$(later):
-	@sed -n 's/^$@:.*## Later: \(.*\)/make $@ is not built yet. It will: \1/p' Makefile >&2; exit 1

@@ -5,9 +5,9 @@
 //! block is made or freed for it, which is most of what a durable write costs on ext4.
 //!
 //! What makes it safe: a file comes here only when the exchange is on disk, so that no crash can
-//! bring it back as a row; [`Disk::reuse`](super::disk::Disk::reuse) refuses one that has a
-//! second name or that anybody has open; the files go when nothing was written for
-//! [`KEPT_FOR`], and with the temporaries of a crash when the directory is opened.
+//! bring it back as a row; [`Disk::reuse`] refuses one that has a second name or that anybody has
+//! open; the files go when nothing was written for [`KEPT_FOR`], and with the temporaries of a
+//! crash when the directory is opened.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
