@@ -69,6 +69,9 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// A door through the wall: one question to the kernel for which no safe library has the call.
+const DOORS: &[(&str, &str)] = &[("registry", "crate::sys::lease")];
+
 /// Files that read no clock, no file and log nothing.
 const PURE: &[&str] = &[
     "worker",
@@ -144,7 +147,10 @@ fn calls_go_down_only() {
             .flat_map(|path| files(path))
             .filter(|p| !is_unit_test(p))
         {
-            let code = code(&path);
+            let mut code = code(&path);
+            for (_, door) in DOORS.iter().filter(|(from, _)| from == module) {
+                code = code.replace(door, "");
+            }
             for other in *lower {
                 if code.contains(&format!("crate::{other}")) {
                     broken.push(format!("{} uses {other}", path.display()));

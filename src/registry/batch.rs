@@ -216,7 +216,7 @@ impl Batch {
                 continue;
             };
             let name = file_name(*id);
-            match self.spares.file(disk, rows, text.as_bytes()) {
+            match self.spares.file(disk, rows, &name, text.as_bytes()) {
                 Ok((temporary, file)) => files.push((*id, name, temporary, file)),
                 Err(error) => {
                     results.insert(*id, Err(fault(*id, &error)));

@@ -6,8 +6,8 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW, fstat, mkdirat,
-    openat, renameat, renameat_with, statat, unlinkat, utimensat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW, fstat, fstatfs,
+    mkdirat, openat, renameat, renameat_with, statat, unlinkat, utimensat,
 };
 
 use crate::sys::lease::is_sole_opener;
@@ -25,6 +25,8 @@ pub(super) trait Disk: Send + Sync {
     /// Writes this text over a file of ours that no row is in. Refused (`EBUSY`) where somebody
     /// would see it change: one that is open elsewhere, or has a second name.
     fn reuse(&self, dir: BorrowedFd<'_>, name: &str, text: &[u8]) -> io::Result<OwnedFd>;
+    /// Is there a file of this name?
+    fn has(&self, dir: BorrowedFd<'_>, name: &str) -> bool;
     /// Gives `from` the name `to`, in one step.
     fn replace(&self, dir: BorrowedFd<'_>, from: &str, to: &str) -> io::Result<Before>;
     /// Replaces `to`.
@@ -94,16 +96,17 @@ impl Disk for RealDisk {
         Ok(fd)
     }
 
+    fn has(&self, dir: BorrowedFd<'_>, name: &str) -> bool {
+        statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
     fn replace(&self, dir: BorrowedFd<'_>, from: &str, to: &str) -> io::Result<Before> {
-        use rustix::io::Errno;
-        match renameat_with(dir, from, dir, to, RenameFlags::EXCHANGE) {
-            Ok(()) => Ok(Before::Kept),
-            // A new row, or a file system that cannot exchange.
-            Err(Errno::NOENT | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                self.rename(dir, from, to).map(|()| Before::Gone)
-            }
-            Err(error) => Err(error.into()),
+        // In memory a new file costs nothing, and room is dear.
+        if fstatfs(dir).is_ok_and(|fs| fs.f_type == libc::TMPFS_MAGIC) {
+            self.rename(dir, from, to)?;
+            return Ok(Before::Gone);
         }
+        exchange(dir, from, to)
     }
 
     fn sync(&self, file: BorrowedFd<'_>) -> io::Result<()> {
@@ -134,6 +137,20 @@ impl Disk for RealDisk {
 
     fn unlink(&self, dir: BorrowedFd<'_>, name: &str) {
         let _ = unlinkat(dir, name, AtFlags::empty());
+    }
+}
+
+/// Exchanges the names; plainly renames where there is nothing to exchange with, or a file system
+/// cannot.
+pub(super) fn exchange(dir: BorrowedFd<'_>, from: &str, to: &str) -> io::Result<Before> {
+    use rustix::io::Errno;
+    match renameat_with(dir, from, dir, to, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(Before::Kept),
+        Err(Errno::NOENT | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            renameat(dir, from, dir, to)?;
+            Ok(Before::Gone)
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

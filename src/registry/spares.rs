@@ -20,7 +20,7 @@ use crate::worker::WorkerId;
 /// So long after the last write they are removed: they hold text of rows that may be gone.
 pub(super) const KEPT_FOR: Duration = Duration::from_secs(5);
 
-/// No more are kept; a burst of new rows uses them up, anything else gives back what it takes.
+/// No more are kept. A row that changes gives back what it takes.
 const MOST: usize = 128;
 
 /// Temporary names in `rows/` that files stand under which may be written over.
@@ -32,15 +32,19 @@ pub(super) struct Spares {
 }
 
 impl Spares {
-    /// A file with this text and the name that it stands under: a spare one, else a new one.
-    /// Nothing is left behind where it fails.
+    /// A file for this text of a row and the name that it stands under: a spare one, else a new
+    /// one. Nothing is left behind where it fails.
     pub(super) fn file(
         &mut self,
         disk: &dyn Disk,
         rows: BorrowedFd<'_>,
+        row: &str,
         text: &[u8],
     ) -> io::Result<(String, OwnedFd)> {
-        if let Some(name) = self.names.pop() {
+        // A row that is new takes none: a full disk is to show when a worker is asked for.
+        if disk.has(rows, row)
+            && let Some(name) = self.names.pop()
+        {
             match disk.reuse(rows, &name, text) {
                 Ok(file) => return Ok((name, file)),
                 // Somebody else has it open, it is a second name of a backup, the disk is full.

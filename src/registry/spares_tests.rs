@@ -52,15 +52,20 @@ fn a_row_that_changes_again_and_again_takes_turns_between_two_files() {
 }
 
 #[test]
-fn what_one_row_leaves_is_written_over_by_any_other() {
+fn what_one_row_leaves_is_written_over_by_another_but_no_new_one() {
     let bench = Bench::new(NEVER);
     now(&bench, 1, "one");
     now(&bench, 1, "one again");
+    now(&bench, 2, "two is new and takes nothing");
+    assert_eq!((reuses(&bench), spares(&bench).len()), (0, 1));
     now(&bench, 2, "two takes the file of one");
-    assert_eq!((reuses(&bench), spares(&bench).len()), (1, 0));
+    assert_eq!((reuses(&bench), spares(&bench).len()), (1, 1));
     now(&bench, 1, "and one goes on");
-    now(&bench, 2, "two too");
-    assert_eq!(bench.text("rows", 1).as_deref(), Some("and one goes on"));
+    assert_eq!(reuses(&bench), 2);
+    assert_eq!(
+        bench.text("rows", 2).as_deref(),
+        Some("two takes the file of one")
+    );
     bench.writer.stop().unwrap();
 }
 

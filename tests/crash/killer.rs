@@ -14,8 +14,7 @@ use crate::common::program;
 use crate::support::{Reaped, World, hear, proc, wait_for, wait_until};
 
 /// By which a file gets its text, its name and its place on the disk.
-const CALLS: &str =
-    "openat,write,fadvise64,fsync,fdatasync,rename,renameat,renameat2,unlinkat,utimensat,mkdirat";
+const CALLS: &str = "openat,write,fadvise64,ftruncate,fsync,fdatasync,rename,renameat,renameat2,unlinkat,utimensat,mkdirat";
 
 /// Before the nth call of this name in one thread, from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
