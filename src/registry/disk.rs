@@ -85,6 +85,7 @@ impl Disk for RealDisk {
         let stat = fstat(&file)?;
         let ours = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
             && Mode::from_raw_mode(stat.st_mode) == MODE
+            && stat.st_uid == rustix::process::geteuid().as_raw()
             && stat.st_nlink == 1;
         if !ours || !is_sole_opener(&file)? {
             return Err(rustix::io::Errno::BUSY.into());
@@ -140,10 +141,17 @@ impl Disk for RealDisk {
     }
 }
 
-/// Exchanges the names; plainly renames where there is nothing to exchange with, or a file system
+/// Exchanges the names; plainly renames where there is no file to exchange with, or a file system
 /// cannot.
 pub(super) fn exchange(dir: BorrowedFd<'_>, from: &str, to: &str) -> io::Result<Before> {
     use rustix::io::Errno;
+    let plain =
+        |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    // A directory that somebody put there would be hidden under the temporary name.
+    if !statat(dir, to, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(plain) {
+        renameat(dir, from, dir, to)?;
+        return Ok(Before::Gone);
+    }
     match renameat_with(dir, from, dir, to, RenameFlags::EXCHANGE) {
         Ok(()) => Ok(Before::Kept),
         Err(Errno::NOENT | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {

@@ -160,11 +160,45 @@ fn a_spare_that_cannot_be_used_is_removed_and_a_new_file_made() {
     now(&bench, 1, "second");
     let spare = spares(&bench).pop().unwrap();
     fs::remove_file(&spare).unwrap();
-    std::os::unix::fs::symlink("/etc/passwd", &spare).unwrap();
+    let other = bench.dir.path().join("other");
+    fs::write(&other, "other").unwrap();
+    fs::set_permissions(&other, PermissionsExt::from_mode(0o600)).unwrap();
+    std::os::unix::fs::symlink(&other, &spare).unwrap();
     now(&bench, 1, "third");
+    assert_eq!(fs::read_to_string(&other).unwrap(), "other");
     let made = bench.path("rows", 1);
     assert!(fs::symlink_metadata(made).unwrap().is_file());
     assert_eq!(reuses(&bench), 0);
+    bench.writer.stop().unwrap();
+}
+
+#[test]
+fn a_disk_that_fails_gets_their_room_back() {
+    let bench = Bench::new(NEVER);
+    now(&bench, 1, "first");
+    now(&bench, 1, "second");
+    assert_eq!(spares(&bench).len(), 1);
+    bench.switches.full.store(true, Ordering::SeqCst);
+    let result = bench.write(2, "new").blocking_recv().unwrap();
+    assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::ENOSPC));
+    wait_until("they are removed", || spares(&bench).is_empty());
+    bench.switches.full.store(false, Ordering::SeqCst);
+    now(&bench, 1, "third");
+    bench.writer.stop().unwrap();
+}
+
+#[test]
+fn a_directory_in_a_rows_place_is_left_alone() {
+    let bench = Bench::new(NEVER);
+    now(&bench, 1, "first");
+    fs::remove_file(bench.path("rows", 1)).unwrap();
+    fs::create_dir(bench.path("rows", 1)).unwrap();
+    let result = bench.write(1, "second").blocking_recv().unwrap();
+    assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::EISDIR));
+    assert!(bench.path("rows", 1).is_dir());
+    assert_eq!(spares(&bench), Vec::<PathBuf>::new());
+    fs::remove_dir(bench.path("rows", 1)).unwrap();
+    now(&bench, 1, "third");
     bench.writer.stop().unwrap();
 }
 

@@ -197,6 +197,8 @@ fn run(
                 None
             }
             Err(_) => {
+                // A full disk needs the room, and nothing else would remove them now.
+                batch.drop_spares(store, disk);
                 let due = Instant::now() + wait;
                 wait = (wait * 2).min(retry.most);
                 Some(due)
