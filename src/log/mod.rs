@@ -222,7 +222,7 @@ impl Drop for Log {
 }
 
 /// zbus tells of every message at debug; nobody acts on that. Not `EnvFilter`, which brings an
-/// engine of regular expressions with it, more than the rest of the log.
+/// engine of regular expressions with it.
 fn filter(level: LogLevel) -> Targets {
     let level = match level {
         LogLevel::Error => LevelFilter::ERROR,

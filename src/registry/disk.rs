@@ -27,7 +27,7 @@ pub(super) trait Disk: Send + Sync {
     fn reuse(&self, dir: BorrowedFd<'_>, name: &str, text: &[u8]) -> io::Result<OwnedFd>;
     /// Is there a file of this name?
     fn has(&self, dir: BorrowedFd<'_>, name: &str) -> bool;
-    /// Gives `from` the name `to`, in one step.
+    /// Gives `from` the name `to`, in one step; says what the file that had it is called now.
     fn replace(&self, dir: BorrowedFd<'_>, from: &str, to: &str) -> io::Result<Before>;
     /// Replaces `to`.
     fn rename(&self, dir: BorrowedFd<'_>, from: &str, to: &str) -> io::Result<()>;

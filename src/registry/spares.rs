@@ -27,7 +27,8 @@ const MOST: usize = 128;
 #[derive(Debug, Default)]
 pub(super) struct Spares {
     names: Vec<String>,
-    /// Counts up: a name of a row that is written under another's would be taken twice.
+    /// Counts up. Named after its row, a file that another row is being written into would have the
+    /// name that a new file of this row is to get.
     made: u64,
 }
 

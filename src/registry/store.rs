@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! rows/ID.toml        the roll          reaped/ID.toml   can be restored; mtime: when reaped
-//! rows/.ID.toml.new   see spares.rs     quarantine/      files that are no rows, for a person
+//! rows/.N.toml.new    see spares.rs     quarantine/      files that are no rows, for a person
 //! clock.toml          wall clock against boot-time clock, to notice a jump over a restart
 //! ```
 

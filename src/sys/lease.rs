@@ -20,8 +20,8 @@ pub fn is_sole_opener(file: impl AsFd) -> io::Result<bool> {
             _ => Ok(()),
         }
     };
-    // Who opens the file during the lease makes the kernel send SIGIO, which ends a process;
-    // SIGURG is ignored by default.
+    // Who opens the file during the lease makes the kernel send SIGIO, which ends a process that
+    // has not blocked it; SIGURG is ignored by default.
     call(F_SETSIG, libc::SIGURG)?;
     match call(libc::F_SETLEASE, libc::F_WRLCK) {
         Ok(()) => call(libc::F_SETLEASE, libc::F_UNLCK).map(|()| true),
